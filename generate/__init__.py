@@ -1,0 +1,1 @@
+"""Generate acts: it produces raw outputs and steps; it never scores."""

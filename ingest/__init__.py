@@ -1,0 +1,1 @@
+"""Ingest copies pinned upstream bytes into raw tables; it never scores."""

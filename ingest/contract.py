@@ -1,0 +1,65 @@
+"""What an importer promises to the pipeline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from store.manifest import PinnedFile, Source
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """Rows for one raw table, in the schema of :mod:`store.schemas`."""
+
+    table: str
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What one source file became.
+
+    Attributes
+    ----------
+    run_id
+        Identity of the file and of the importer that read it.
+    rows
+        Tables in the order they are written; ``runs`` comes last and commits the others.
+    n_source_rows
+        Data rows in the file.
+    n_unreadable_rows
+        Rows kept with a status other than ``ok``.
+    notes
+        One sentence per kind of unreadable row, with its count.
+    """
+
+    run_id: str
+    rows: tuple[RawRows, ...]
+    n_source_rows: int
+    n_unreadable_rows: int
+    notes: tuple[str, ...]
+
+
+class Importer(Protocol):
+    """Reads one kind of source file into raw rows."""
+
+    def identify(self, source: Source, file: PinnedFile) -> str | None:
+        """Return the run id that ``file`` becomes, without reading it; None if it holds no rows for the store."""
+        ...
+
+    def read(self, source: Source, file: PinnedFile, path: Path) -> Imported:
+        """Parse the verified bytes at ``path``.
+
+        Raises
+        ------
+        store.errors.InvalidSource
+            If the file as a whole is not what the source declares.
+        """
+        ...
+
+    def describe(self, source: Source) -> Sequence[str]:
+        """Return the raw tables that this source fills."""
+        ...

@@ -1,0 +1,1 @@
+"""The store: raw tables, manifests, errors, exports and the command line."""
