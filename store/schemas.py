@@ -122,6 +122,7 @@ STEPS = pa.schema(
         pa.field("legal_options", _STRINGS),
         pa.field("credited_options", _STRINGS),
         pa.field("is_forced", pa.bool_(), nullable=False),
+        pa.field("is_rewarded", pa.bool_(), nullable=False),
         pa.field("outcome", pa.string()),
         pa.field("reward", pa.float64()),
         pa.field("confidence", pa.float64()),

@@ -1,0 +1,272 @@
+"""Ingest: fetch pinned files, read them and append what they hold to the raw tables."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ingest.cogbench import CogBenchImporter
+from ingest.contract import Importer
+from ingest.fetch import Fetcher, cache_path, needs_login
+from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
+from store.lake import append, committed_runs, part_paths
+from store.manifest import PinnedFile, Source
+from store.schemas import RUNS
+from store.settings import Home
+
+# source id -> importer; a source that is not here is pinned and verified, no more
+IMPORTERS: dict[str, Importer] = {
+    "cogbench": CogBenchImporter(),
+    "demo_archive": CogBenchImporter(),
+}
+
+OnProgress = Callable[[str, int, int, str], None]
+"""Called after each file with source id, files done, files in all and the file's path."""
+
+# reading is bound by the processor and goes one file at a time; fetching the next files meanwhile is free
+_FETCHES_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What one ingest did with one source.
+
+    Attributes
+    ----------
+    n_files
+        Pinned files.
+    n_new_files
+        Files imported now; on a dry run, files that would be. Without an importer: files fetched now.
+    n_present_files
+        Files whose rows were in the lake before; without an importer: files that were in the cache.
+    n_new_rows
+        Rows appended now, all raw tables together.
+    n_source_rows, n_unreadable_rows
+        Data rows of the files imported now, and how many of them carry a status other than ``ok``.
+    notes
+        One sentence each.
+    failures
+        One error per file that is not what the manifest declares; its sentence names the file.
+    """
+
+    source_id: str
+    n_files: int
+    n_new_files: int
+    n_present_files: int
+    n_new_rows: int
+    n_source_rows: int
+    n_unreadable_rows: int
+    notes: tuple[str, ...]
+    failures: tuple[StoreError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What the lake holds of one source.
+
+    Attributes
+    ----------
+    pin
+        ``repo@revision``, the revision cut to 12 digits.
+    bytes
+        Size of all pinned files; None if one of them is not known.
+    n_rows
+        Data rows of the files whose rows are in the lake.
+    state
+        ``imported``, ``partly imported (k of n files)``, ``cached, not imported``, ``not fetched`` or
+        ``gated: set HF_TOKEN``.
+    """
+
+    id: str
+    pin: str
+    licence: str
+    n_files: int
+    bytes: int | None
+    n_rows: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Files of one source that hold rows: those that the lake lacks and those that it has."""
+
+    new: tuple[PinnedFile, ...]
+    present: tuple[PinnedFile, ...]
+
+
+def ingest(
+    lake: Home,
+    sources: Iterable[Source],
+    *,
+    mirror: str | None = None,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
+) -> list[SourceReport]:
+    """Bring every pinned file of ``sources`` into the raw tables, once.
+
+    A file whose rows are committed is not fetched again, so a second ingest adds nothing and one after
+    an interruption completes. A file that is not what the manifest declares does not stop the others.
+
+    Parameters
+    ----------
+    lake
+        Lake to append to.
+    sources
+        Sources in the order they are worked on; one report each.
+    mirror
+        Folder or http(s) address asked before upstream.
+    dry_run
+        Fetch and write nothing; report what would be done.
+    on_progress
+        Called after each file.
+
+    Raises
+    ------
+    SourceUnavailable
+        If a file cannot be had; rows of the files before it stay.
+    LakeUnusable
+        If the lake cannot be written.
+    """
+    committed = committed_runs(lake)
+    if dry_run:
+        return [_report(source, _plan(lake, source, committed)) for source in sources]
+    with Fetcher(lake, mirror) as fetcher:
+        return [
+            _ingest_source(lake, source, _plan(lake, source, committed), fetcher, on_progress)
+            for source in sources
+        ]
+
+
+def listing(lake: Home, sources: Iterable[Source]) -> list[SourceState]:
+    """Return what the lake holds of each source; cached files are looked for, not hashed.
+
+    Raises
+    ------
+    LakeUnusable
+        If the table of runs cannot be read.
+    """
+    committed = committed_runs(lake)
+    n_rows = _n_rows_by_source(lake)
+    return [
+        SourceState(
+            id=source.id,
+            pin=f"{source.repo}@{source.revision[:12]}",
+            licence=source.licence,
+            n_files=source.n_files,
+            bytes=source.n_bytes,
+            n_rows=n_rows.get(source.id, 0),
+            state=_state(lake, source, _plan(lake, source, committed)),
+        )
+        for source in sources
+    ]
+
+
+def _plan(lake: Home, source: Source, committed: frozenset[str]) -> _Plan:
+    importer = IMPORTERS.get(source.id)
+    if importer is None:
+        is_present = {file: cache_path(lake, file).is_file() for file in source.files}
+    else:
+        run_ids = {file: importer.identify(source, file) for file in source.files}
+        is_present = {file: run_id in committed for file, run_id in run_ids.items() if run_id is not None}
+    return _Plan(
+        new=tuple(file for file in is_present if not is_present[file]),
+        present=tuple(file for file in is_present if is_present[file]),
+    )
+
+
+def _report(source: Source, plan: _Plan) -> SourceReport:
+    """Return the report of a source before anything is fetched: what there is to do."""
+    notes = []
+    if source.id not in IMPORTERS:
+        notes.append("no importer yet")
+    if n_without_rows := source.n_files - len(plan.new) - len(plan.present):
+        notes.append(f"{n_without_rows} of {source.n_files} files hold no rows for the store")
+    return SourceReport(
+        source_id=source.id,
+        n_files=source.n_files,
+        n_new_files=len(plan.new),
+        n_present_files=len(plan.present),
+        n_new_rows=0,
+        n_source_rows=0,
+        n_unreadable_rows=0,
+        notes=tuple(notes),
+        failures=(),
+    )
+
+
+def _ingest_source(
+    lake: Home, source: Source, plan: _Plan, fetcher: Fetcher, on_progress: OnProgress | None
+) -> SourceReport:
+    report = _report(source, plan)
+    # without an importer the cached files are all there is to check; with one, their rows are in the lake
+    todo = plan.new if source.id in IMPORTERS else source.files
+    failures: dict[PinnedFile, StoreError] = {}
+    pool = ThreadPoolExecutor(_FETCHES_AT_ONCE)
+    try:
+        fetches = [pool.submit(fetcher.fetch, source, file) for file in todo]
+        n_done = source.n_files - len(todo)
+        for done, (file, fetched) in enumerate(zip(todo, fetches, strict=True), start=n_done + 1):
+            try:
+                report = _add_file(lake, source, file, fetched.result(), report)
+            except (InvalidSource, ChecksumMismatch) as error:
+                failures[file] = _naming(source.uri(file), error)
+            if on_progress is not None:
+                on_progress(source.id, done, source.n_files, file.path)
+    finally:
+        # after an error nothing more is asked of upstream
+        pool.shutdown(cancel_futures=True)
+    if source.id not in IMPORTERS and not failures:
+        report = replace(report, notes=("pinned and verified; no importer yet",))
+    return replace(
+        report,
+        n_new_files=sum(file not in failures for file in plan.new),
+        n_present_files=sum(file not in failures for file in plan.present),
+        failures=tuple(failures.values()),
+    )
+
+
+def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: SourceReport) -> SourceReport:
+    """Append what ``file`` holds and return the report with its rows counted."""
+    importer = IMPORTERS.get(source.id)
+    if importer is None:
+        return report
+    imported = importer.read(source, file, path)
+    # in the importer's order: the row in runs comes last and commits the others
+    parts = [append(lake, raw.table, raw.rows, imported.run_id) for raw in imported.rows]
+    return replace(
+        report,
+        n_new_rows=report.n_new_rows + sum(part.n_rows for part in parts if part.is_new),
+        n_source_rows=report.n_source_rows + imported.n_source_rows,
+        n_unreadable_rows=report.n_unreadable_rows + imported.n_unreadable_rows,
+        notes=(*report.notes, *(f"{file.path}: {note}" for note in imported.notes)),
+    )
+
+
+def _naming(uri: str, error: StoreError) -> StoreError:
+    """Return ``error`` with the file's name in its sentence."""
+    return error if uri in str(error) else type(error)(f"{uri}: {error}")
+
+
+def _state(lake: Home, source: Source, plan: _Plan) -> str:
+    files = (*plan.new, *plan.present)
+    if source.id in IMPORTERS and plan.present:
+        partly = f"partly imported ({len(plan.present)} of {len(files)} files)"
+        return partly if plan.new else "imported"
+    if all(cache_path(lake, file).is_file() for file in files):
+        return "cached, not imported"
+    return "gated: set HF_TOKEN" if needs_login(source) else "not fetched"
+
+
+def _n_rows_by_source(lake: Home) -> dict[str, int]:
+    parts = [str(path) for path in part_paths(lake, "runs")]
+    if not parts:
+        return {}
+    try:
+        runs = ds.dataset(parts, schema=RUNS).to_table(columns=["source_id", "n_source_rows"])
+    except (pa.ArrowException, OSError) as error:
+        raise LakeUnusable(f"{lake.raw / 'runs'}: {error}; run `coglake doctor`") from error
+    totals = runs.group_by("source_id").aggregate([("n_source_rows", "sum")]).to_pylist()
+    return {total["source_id"]: total["n_source_rows_sum"] or 0 for total in totals}

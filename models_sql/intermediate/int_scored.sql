@@ -1,0 +1,14 @@
+{{ config(materialized='view') }}
+
+{{ stack([
+    ref('int_scored__action_count'),
+    ref('int_scored__adjusted_quadratic_score'),
+    ref('int_scored__clipped_report_score'),
+    ref('int_scored__credited_choice'),
+    ref('int_scored__episode_return'),
+    ref('int_scored__quadratic_score'),
+    ref('int_scored__report_error'),
+    ref('int_scored__reported_confidence'),
+    ref('int_scored__reported_value'),
+    ref('int_scored__stay'),
+]) }}

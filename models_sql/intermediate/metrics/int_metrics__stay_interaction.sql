@@ -1,0 +1,122 @@
+with
+
+sums as (
+
+    select * from {{ ref('int_episode_sums') }}
+    where rule = 'stay'
+
+),
+
+metrics as (
+
+    select * from {{ ref('s1cogbench_metrics') }}
+    where estimator = 'stay_interaction'
+
+),
+
+contrasts (readout, weight) as (
+
+    -- with -1/+1 coding the least-squares interaction of this saturated design is a contrast of cell means
+    values
+    ('common_rewarded', 0.25::double),
+    ('common_unrewarded', -0.25::double),
+    ('rare_rewarded', -0.25::double),
+    ('rare_unrewarded', 0.25::double)
+
+),
+
+cells as (
+
+    select
+        sums.run_id,
+        sums.mode_id,
+        sums.readout,
+        contrasts.weight,
+        cast(sum(sums.n_scored) as bigint) as n_scored,
+        {{ from_fixed('sum(sums.value_sum_fixed)') }} / sum(sums.n_scored) as mean,
+        min(sums.scorer_sha) as scorer_sha
+    from sums
+    inner join contrasts on sums.readout = contrasts.readout
+    group by sums.run_id, sums.mode_id, sums.readout, contrasts.weight
+
+),
+
+influences as (
+
+    -- how far one episode pulls the estimate
+    select
+        sums.run_id,
+        sums.mode_id,
+        sums.episode_id,
+        {{ exact_sum(
+            'cells.weight * (' ~ from_fixed('sums.value_sum_fixed') ~ ' - sums.n_scored * cells.mean) / cells.n_scored'
+        ) }} as influence
+    from sums
+    inner join cells
+        on
+            sums.run_id = cells.run_id
+            and sums.mode_id = cells.mode_id
+            and sums.readout = cells.readout
+    group by sums.run_id, sums.mode_id, sums.episode_id
+
+),
+
+spread as (
+
+    select
+        run_id,
+        mode_id,
+        count(*) as n_clusters,
+        {{ exact_sum('power(influence, 2)') }} as sum_of_squares
+    from influences
+    group by run_id, mode_id
+
+),
+
+estimates as (
+
+    select
+        run_id,
+        mode_id,
+        count(*) as n_cells,
+        cast(sum(n_scored) as bigint) as n_scored,
+        {{ exact_sum('weight * mean') }} as estimate,
+        min(scorer_sha) as scorer_sha
+    from cells
+    group by run_id, mode_id
+
+),
+
+interactions as (
+
+    select
+        estimates.run_id,
+        estimates.mode_id,
+        metrics.metric,
+        case when estimates.n_cells = 4 then metrics.scale * estimates.estimate end as value_scored,
+        estimates.n_scored as n_planned,
+        estimates.n_scored,
+        cast(0 as bigint) as n_unparsed,
+        cast(0 as bigint) as n_error,
+        cast(0 as bigint) as n_too_long,
+        cast(0 as bigint) as n_missing_option,
+        spread.n_clusters,
+        case
+            when estimates.n_cells = 4 and spread.n_clusters > 1 then
+                metrics.scale
+                * sqrt(spread.n_clusters / (spread.n_clusters - 1) * spread.sum_of_squares)
+        end as se,
+        case
+            when estimates.n_cells < 4 then 'a combination of transition and reward did not occur'
+        end as status_reason,
+        estimates.scorer_sha
+    from estimates
+    inner join spread
+        on
+            estimates.run_id = spread.run_id
+            and estimates.mode_id = spread.mode_id
+    inner join metrics on estimates.mode_id = metrics.mode_id
+
+)
+
+select * from interactions

@@ -1,0 +1,7 @@
+with
+
+committed as (
+    {{ committed('fits') }}
+)
+
+select * from committed

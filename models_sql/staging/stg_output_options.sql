@@ -1,0 +1,7 @@
+with
+
+committed as (
+    {{ committed('output_options') }}
+)
+
+select * from committed

@@ -1,0 +1,7 @@
+with
+
+committed as (
+    {{ committed('outputs') }}
+)
+
+select * from committed

@@ -1,0 +1,7 @@
+with
+
+committed as (
+    {{ committed('steps') }}
+)
+
+select * from committed

@@ -1,0 +1,7 @@
+with
+
+committed as (
+    {{ committed('verdicts') }}
+)
+
+select * from committed

@@ -1,0 +1,247 @@
+"""The ``coglake`` command: what each sub-command accepts.
+
+What a sub-command needs is imported when it runs: help stays quick, and a look at the lake loads neither
+dbt nor an engine.
+"""
+# ruff: noqa: PLC0415
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec
+
+import typer
+
+from store import console
+from store.errors import NothingToExport, WrongUsage
+from store.formats import Format, render, to_json
+from store.settings import home, project_dir
+
+if TYPE_CHECKING:
+    from store.lake import Finding
+
+_Arguments = ParamSpec("_Arguments")
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")
+]
+
+app = typer.Typer(
+    name="coglake",
+    help="An evaluation store for cognitive benchmarks: raw outputs in parquet, scores in SQL, Table 3 out.",
+    epilog="\b\nThe lake is the folder that COGLAKE_HOME names, by default lake.\nExample: coglake demo",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Exportable(StrEnum):
+    """What can be exported."""
+
+    TABLE3 = "table3"
+    METRICS = "metrics"
+    COGNISCORE = "cogniscore"
+    LEARNING = "learning"
+
+
+def main() -> None:
+    """Run the command line."""
+    console.use_utf8()
+    app()
+
+
+def _command(example: str) -> Callable[[Callable[_Arguments, None]], Callable[_Arguments, None]]:
+    def register(function: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+        return app.command(epilog=f"\b\nExample: {example}")(console.guarded(function))
+
+    return register
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from store.export import coglake_version
+
+        console.write(f"coglake {coglake_version()}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@_command("coglake ingest cogbench --mirror ../shared/data/mirror")
+def ingest(
+    *,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]...", help="Sources by id; every one with an upstream if none is named."
+        ),
+    ] = None,
+    is_list: Annotated[
+        bool, typer.Option("--list", help="Say what the lake holds of each source, and stop.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    mirror: Annotated[
+        str | None,
+        typer.Option(envvar="COGLAKE_MIRROR", help="Folder or address to look in before upstream."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch pinned files, check them and add their rows. What is there already is not added again."""
+    from store import command_ingest
+
+    if is_list:
+        command_ingest.list_sources(sources or (), as_json=as_json)
+    else:
+        command_ingest.run(sources or (), mirror, dry_run=dry_run, as_json=as_json)
+
+
+@_command("coglake build --threads 2")
+def build(
+    *,
+    select: Annotated[
+        list[str] | None, typer.Option(help="dbt selection, such as +table_3; repeat it for several.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Number of dbt threads.")] = None,
+    full_refresh: Annotated[
+        bool, typer.Option("--full-refresh", help="Build incremental tables anew.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score the raw rows with dbt. Then compare the result with what is published."""
+    from store import command_build
+
+    command_build.run(select or (), threads, full_refresh=full_refresh, as_json=as_json)
+
+
+@_command("coglake export table3 --format md --models 'Llama*' --models Qwen -o table3.md")
+def export(  # noqa: PLR0913 - one parameter per option
+    what: Annotated[Exportable, typer.Argument(help="The table.")],
+    *,
+    form: Annotated[Format, typer.Option("--format", help="Form of the file.")] = Format.CSV,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of Table 3, or a shell pattern of columns; repeat it for several."),
+    ] = None,
+    allow_partial: Annotated[
+        bool, typer.Option("--allow-partial", help="In a partial cell, print what could be scored, marked s.")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="File to write, - for standard output; by default in the lake's exports."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a table of the last build. Refuses if that failed, or the raw rows or the project changed since."""
+    from store import export as tables
+    from store.database import connect
+    from store.freshness import require_fresh
+
+    if what in (Exportable.COGNISCORE, Exportable.LEARNING):
+        raise NothingToExport(f"{what}: this version computes no such table; table3 and metrics are there")
+    if what is not Exportable.TABLE3 and (models or allow_partial):
+        raise WrongUsage(f"--models and --allow-partial belong to table3, not to {what}")
+    if as_json and output == "-":
+        raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
+    con = connect(home())
+    try:
+        built = require_fresh(con, home(), project_dir())
+        if what is Exportable.TABLE3:
+            sheet = tables.export_table3(con, models or (), allow_partial)
+        else:
+            sheet = tables.export_metrics(con)
+    finally:
+        con.close()
+    for note in sheet.notes:
+        console.say(note)
+    if output == "-":
+        console.write(render(sheet, form))
+        return
+    path = Path(output) if output else home().exports / f"{what}.{form.extension}"
+    provenance = tables.write_export(path, sheet, form, built)
+    if as_json:
+        console.write(to_json({"file": str(path), "provenance": str(provenance), "n_rows": len(sheet.rows)}))
+    else:
+        console.write(f"{path}\n")
+
+
+@_command("coglake sql \"select mode_id, printed from table_3 where column_id = 'Qwen'\"")
+def sql(
+    query: Annotated[str, typer.Argument(help="One statement that reads.")],
+    *,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="Form of the answer; by default a table.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the built database. Nothing can be changed."""
+    from store.query import ask
+
+    sheet = ask(home(), query)
+    if form is None or as_json:
+        console.show(sheet, as_json=as_json)
+    else:
+        console.write(render(sheet, form))
+
+
+@_command("coglake status --json")
+def status(as_json: AsJson = False) -> None:
+    """Say what is in the lake, and whether the marts match it."""
+    from store.status import describe, read_status
+
+    found = read_status(home(), project_dir())
+    console.write(to_json(found) if as_json else describe(found))
+
+
+@_command("coglake verify")
+def verify(as_json: AsJson = False) -> None:
+    """Hash every file again. Compare it with its name and with the pins."""
+    from store import lake
+    from store.manifest import load_sources
+
+    pins = {source.uri(file): file.sha256 for source in load_sources().values() for file in source.files}
+    _show_findings(
+        lake.verify(home(), pins), all_well="every file is what its name and its pin say", as_json=as_json
+    )
+
+
+@_command("coglake doctor")
+def doctor(as_json: AsJson = False) -> None:
+    """Look for what is in the way of writing, reading or building."""
+    from store import lake
+
+    _show_findings(lake.doctor(home()), all_well="nothing is in the way", as_json=as_json)
+
+
+def _show_findings(findings: "Sequence[Finding]", *, all_well: str, as_json: bool) -> None:
+    if as_json:
+        console.write(to_json(findings))
+    else:
+        for found in findings:
+            console.write(
+                f"{found.path}: {found.problem}\n"
+                f"  expected: {found.expected}\n  found: {found.found}\n  advice: {found.advice}\n"
+            )
+    console.say(f"{len(findings)} found" if findings else all_well)
+    if findings:
+        raise typer.Exit(1)
+
+
+@_command("coglake demo")
+def demo(as_json: AsJson = False) -> None:
+    """Go from nothing to Table 3 without a download."""
+    from store import command_demo
+
+    command_demo.run(as_json=as_json)

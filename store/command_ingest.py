@@ -1,0 +1,93 @@
+"""``coglake ingest``: choose sources, fetch and import them, say what came of it."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from ingest.pipeline import SourceReport, ingest, listing
+from store import console
+from store.errors import SourceUnavailable, StoreError, WrongUsage
+from store.formats import Sheet, to_json
+from store.manifest import Source, load_sources
+from store.settings import home
+
+_REPORT = (
+    "source_id",
+    "n_files",
+    "n_new_files",
+    "n_present_files",
+    "n_new_rows",
+    "n_source_rows",
+    "n_unreadable_rows",
+    "notes",
+)
+_N_NOTES_SHOWN = 5
+
+
+def list_sources(names: Sequence[str], *, as_json: bool) -> None:
+    """Print what the lake holds of the named sources, or of all."""
+    known = load_sources()
+    states = listing(home(), _choose(known, names) if names else list(known.values()))
+    if as_json:
+        console.write(to_json(states))
+        return
+    rows = tuple((state.id, state.state, state.n_files, state.n_rows, state.licence) for state in states)
+    console.show(Sheet(("source", "state", "files", "rows", "licence"), rows))
+
+
+def run(names: Sequence[str], mirror: str | None, *, dry_run: bool, as_json: bool) -> None:
+    """Ingest sources and print a report of each; the first error is raised after that.
+
+    One source after another, so that a gated one does not keep the others out.
+    """
+    reports: list[SourceReport] = []
+    errors: list[StoreError] = []
+    with console.progress("ingest") as step:
+        for source in _choose(load_sources(), names):
+            try:
+                reports += ingest(
+                    home(),
+                    [source],
+                    mirror=mirror,
+                    dry_run=dry_run,
+                    on_progress=lambda source_id, done, total, path: step(done, total, f"{source_id} {path}"),
+                )
+                errors += reports[-1].failures
+            except SourceUnavailable as error:
+                errors.append(error)
+                if not source.gated:
+                    break
+    if as_json:
+        results = [{name: getattr(report, name) for name in _REPORT} for report in reports]
+        console.write(to_json({"sources": results, "errors": [str(error) for error in errors]}))
+    else:
+        for report in reports:
+            console.write(_sentences(report, dry_run=dry_run))
+    if errors:
+        for other in errors[1:]:
+            console.say(f"error: {other}")
+        raise errors[0]
+
+
+def _choose(known: Mapping[str, Source], names: Sequence[str]) -> list[Source]:
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "`coglake ingest --list` shows all"
+            raise WrongUsage(f"{name}: no such source; {hint}")
+    if names:
+        return [known[name] for name in dict.fromkeys(names)]
+    # nobody but this project has the bytes of a generated source: its own command brings them in
+    return [source for source in known.values() if source.kind != "generated"]
+
+
+def _sentences(report: SourceReport, *, dry_run: bool) -> str:
+    verb = "to import" if dry_run else "new"
+    parts = [f"{report.source_id}: {report.n_new_files} {verb}, {report.n_present_files} present"]
+    if report.n_new_rows:
+        parts.append(f"{report.n_new_rows:,} rows written from {report.n_source_rows:,} read")
+    if report.n_unreadable_rows:
+        parts.append(f"{report.n_unreadable_rows:,} could not be parsed and carry the reason")
+    notes = list(report.notes[:_N_NOTES_SHOWN])
+    if len(report.notes) > _N_NOTES_SHOWN:
+        notes.append(f"and {len(report.notes) - _N_NOTES_SHOWN} more notes, which --json shows")
+    return "\n  ".join(["; ".join(parts), *notes]) + "\n"

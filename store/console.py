@@ -1,0 +1,126 @@
+"""What the commands say: results on standard output, everything else on standard error."""
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, Protocol
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from store.errors import LakeUnusable, StoreError
+from store.formats import Sheet, records, text, to_json
+from store.settings import home
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+_BUG = 70
+
+_Arguments = ParamSpec("_Arguments")
+
+
+class Step(Protocol):
+    """Moves a progress bar: how many of how many are done, and which one it was."""
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        """Show the new state."""
+        ...
+
+
+def use_utf8() -> None:
+    """Write UTF-8 whatever the locale: a cell may be ``+∞``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+
+
+def say(sentence: str) -> None:
+    """Write one line to standard error."""
+    sys.stderr.write(f"{' '.join(sentence.split())}\n")
+
+
+def write(result: str) -> None:
+    """Write a result to standard output as it is."""
+    # line by line: under `python -u` one long write into a closed pipe ends early without an error
+    sys.stdout.writelines(result.splitlines(keepends=True))
+
+
+def show(sheet: Sheet, *, as_json: bool = False) -> None:
+    """Write a table to standard output: drawn, or as JSON; markup in a cell is shown, not obeyed."""
+    if as_json:
+        write(to_json(records(sheet)))
+        return
+    grid = Table()
+    for index, header in enumerate(sheet.headers):
+        grid.add_column(Text(header), overflow="fold", justify="right" if index in sheet.printed else "left")
+    for row in sheet.rows:
+        grid.add_row(*(Text(text(cell)) for cell in row))
+    Console(file=sys.stdout).print(grid)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Step]:
+    """Show a progress bar on standard error if that is a terminal."""
+    console = Console(file=sys.stderr)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+
+        def step(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{title}: {name}"[:60])
+
+        yield step
+
+
+def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    """Make a command end with the exit code of its error and one line instead of a traceback."""
+
+    @wraps(command)
+    def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except typer.Exit:
+            raise
+        except BrokenPipeError:
+            # the reader went away, as `head` does; at exit Python would flush into the closed pipe again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(_INTERRUPTED) from None
+        except Exception as error:
+            raise typer.Exit(_report(error)) from None
+
+    return run
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong and return the exit code."""
+    from store.database import explain  # noqa: PLC0415 - DuckDB is slow to import and most commands do not fail
+
+    if os.environ.get("COGLAKE_DEBUG"):
+        traceback.print_exception(error)
+    known = error if isinstance(error, StoreError) else explain(error, home())
+    if known is None and isinstance(error, OSError) and error.filename is not None:
+        known = LakeUnusable(f"{error.filename}: {error.strerror}")
+    if known is not None:
+        say(f"error: {known}")
+        return known.exit_code
+    say(
+        f"error: {type(error).__name__}: {error}; this is a bug in coglake: "
+        "please report it with what the same command prints under COGLAKE_DEBUG=1"
+    )
+    return _BUG

@@ -1,0 +1,189 @@
+"""Tables for readers outside the store, and the build that they come from."""
+
+import errno
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import duckdb
+
+from store.errors import CheckFailed, LakeUnusable, WrongUsage
+from store.formats import Format, Sheet, render, text, to_json
+from store.freshness import Build
+
+_BEFORE_MODELS = ("Domain", "Task mode", "Primary target", "Better direction")
+_REFERENCE = ("Reference", "Reference mark", "Reference type")
+
+_MODES = """
+    select mode_id, domain, label, primary_target, direction, reference_mark, reference_type
+    from s1cogbench_modes
+    left join s1cogbench_references using (mode_id)
+    order by display_order
+"""
+_CELLS = """
+    select
+        mode_id,
+        case when column_kind in ('uniform', 'reference') then column_kind else column_id end,
+        status,
+        printed,
+        printed_partial
+    from table_3
+"""
+_MIXED_SCORERS = """
+    select mode_id, string_agg(distinct scorer_sha, ', ' order by scorer_sha)
+    from table_3
+    where column_kind in ('model', 'human') and scorer_sha is not null
+    group by mode_id
+    having count(distinct scorer_sha) > 1
+    order by mode_id
+"""
+_NOT_EVALUATED = "n.e."
+_PARTIAL = "part."
+
+
+def export_table3(
+    con: duckdb.DuckDBPyConnection, models: Sequence[str] = (), allow_partial: bool = False
+) -> Sheet:
+    """Return Table 3 in the published layout: one row per mode, one column per model.
+
+    Parameters
+    ----------
+    con
+        Connection to a fresh build.
+    models
+        Column ids, or shell patterns of them, in the order wanted; empty for every model by name.
+    allow_partial
+        In a partial cell, print the value over the rows that could be scored, which ends in ``s``.
+
+    Raises
+    ------
+    WrongUsage
+        If an id or a pattern matches no column.
+    CheckFailed
+        If one mode was scored by two versions of its rule.
+    """
+    mixed = con.execute(_MIXED_SCORERS).fetchall()
+    if mixed:
+        mode_id, hashes = mixed[0]
+        raise CheckFailed(
+            f"{mode_id}: expected one version of its scorer, found {hashes}; run `coglake build`"
+        )
+
+    columns = _columns(con, models)
+    cells = {
+        (mode_id, column): (status, printed, printed_partial)
+        for mode_id, column, status, printed, printed_partial in con.execute(_CELLS).fetchall()
+    }
+    n_withheld = 0
+    rows = []
+    for mode_id, domain, label, target, direction, mark, kind in con.execute(_MODES).fetchall():
+        row = [domain, label, target, direction]
+        for column in ("uniform", *columns, "reference"):
+            status, printed, printed_partial = cells.get((mode_id, column), (_NOT_EVALUATED, None, None))
+            is_shown = status == _PARTIAL and printed_partial is not None and allow_partial
+            n_withheld += status == _PARTIAL and printed_partial is not None and not allow_partial
+            row.append(printed_partial if is_shown else printed or status)
+        rows.append((*row, mark or "", kind or ""))
+    note = f"{n_withheld} partial cells print part.; --allow-partial prints what could be scored, marked s"
+    return Sheet(
+        headers=(*_BEFORE_MODELS, "Uniform", *columns, *_REFERENCE),
+        rows=tuple(rows),
+        printed=frozenset(range(len(_BEFORE_MODELS), len(_BEFORE_MODELS) + len(columns) + 2)),
+        notes=(note,) if n_withheld else (),
+    )
+
+
+def export_metrics(con: duckdb.DuckDBPyConnection) -> Sheet:
+    """Return every metric of every run and mode; an infinite value reads ``+∞`` in every form."""
+    result = con.execute("select * from metrics order by all")
+    headers = tuple(column[0] for column in result.description or ())
+    rows = tuple(
+        tuple(text(cell) if isinstance(cell, float) and math.isinf(cell) else cell for cell in row)
+        for row in result.fetchall()
+    )
+    return Sheet(headers, rows)
+
+
+def write_export(path: Path, sheet: Sheet, form: Format, build: Build) -> Path:
+    """Write a table, and beside it ``<name>.provenance.json`` with the build it comes from.
+
+    Each is whole or absent, and the second holds the hash of the first, so a wrong pair is seen.
+
+    Returns
+    -------
+    Path
+        The provenance file.
+
+    Raises
+    ------
+    WrongUsage
+        If the file cannot be written there.
+    LakeUnusable
+        If the disk is full.
+    """
+    if path.exists() and not path.is_file():
+        raise WrongUsage(f"{path}: expected a file, found a folder or device")
+    content = render(sheet, form)
+    provenance = path.with_name(f"{path.name}.provenance.json")
+    statement = {
+        "file": path.name,
+        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+        "raw_sha256": build.raw_sha256,
+        "project_sha256": build.project_sha256,
+        "build_id": build.invocation_id,
+        "built_at": build.finished_at,
+        "coglake_version": coglake_version(),
+    }
+    _write_whole(path, content)
+    _write_whole(provenance, to_json(statement))
+    return provenance
+
+
+def coglake_version() -> str:
+    """Return the version of the installed package."""
+    try:
+        return version("coglake")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _columns(con: duckdb.DuckDBPyConnection, models: Sequence[str]) -> list[str]:
+    found = con.execute("select distinct column_id, column_kind from table_3").fetchall()
+    kinds = {column_id: kind for column_id, kind in found if kind in ("model", "human")}
+    known = sorted(kinds, key=lambda column_id: (column_id.casefold(), column_id))
+    if not models:
+        return [column_id for column_id in known if kinds[column_id] == "model"]
+    chosen: list[str] = []
+    for wanted in models:
+        # an id may hold the characters of a pattern, so the exact one comes first
+        matches = [wanted] if wanted in kinds else [name for name in known if fnmatchcase(name, wanted)]
+        if not matches:
+            close = get_close_matches(wanted, known, n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"{len(known)} models are there"
+            raise WrongUsage(f"--models {wanted}: no such model; {hint}")
+        chosen += [name for name in matches if name not in chosen]
+    return chosen
+
+
+def _write_whole(path: Path, content: str) -> None:
+    """Write a file under another name, flush it and rename it, so that no reader sees half of it."""
+    target = path.resolve()  # a link stays a link
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        sentence = f"{path}: cannot be written ({error.strerror})"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise LakeUnusable(f"{sentence}; free some space and export again") from error
+        raise WrongUsage(sentence) from error

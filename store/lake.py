@@ -1,0 +1,512 @@
+"""The append-only raw layer: whole parquet parts, named by run and by the hash of their bytes.
+
+A part is written to a temporary file outside every glob, flushed to the disk, and only then renamed to
+``raw/<table>/run=<run_id>/part-<sha256>.parquet``. So a reader sees a whole part or none, the same rows
+twice are one part, processes may append side by side, and ``kill -9`` leaves at most a temporary file.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from store import database
+from store.errors import InvalidSource, LakeUnusable, StoreError
+from store.schemas import RAW_TABLES
+from store.settings import Home
+
+_RUN_ID = re.compile(r"[A-Za-z0-9._@-]{1,200}")
+_PART_NAME = re.compile(r"part-[0-9a-f]{64}\.parquet")
+_SCHEMA_RUN = "_schema"
+_TEMPORARY = ".tmp"
+
+# DuckDB gives each thread whole row groups, and this is the size of its own
+_ROWS_PER_GROUP = 122_880
+_N_HASHING_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One parquet file of a raw table; ``is_new`` is false if the lake had it already."""
+
+    path: Path
+    n_rows: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be, and in ``advice`` what to do about it."""
+
+    path: str
+    problem: str
+    expected: str
+    found: str
+    advice: str
+
+
+def append(lake: Home, table: str, rows: pa.Table, run_id: str) -> Part:
+    """Add rows to a raw table as one part.
+
+    Columns may come in any order and width (``large_string``, ``int64`` for ``int32``), never in another
+    kind: text is not read as a number, nor a number written as text. Floats may be NaN or infinite.
+
+    Raises
+    ------
+    InvalidSource
+        If a column is missing, extra, of another type, or null where the schema says never; or if
+        ``run_id`` cannot name a folder.
+    LakeUnusable
+        If the part cannot be written; nothing is added then.
+    """
+    if table not in RAW_TABLES:
+        raise InvalidSource(f"{table}: expected a raw table ({', '.join(RAW_TABLES)}), found no such table")
+    if run_id == _SCHEMA_RUN or not _RUN_ID.fullmatch(run_id):
+        raise InvalidSource(
+            f"{table}: expected a run id of 1 to 200 letters, digits and . _ - @, found {run_id[:200]!r}"
+        )
+    return _write_part(lake, table, _conform(table, rows), run_id)
+
+
+def ensure_schema_parts(lake: Home) -> None:
+    """Give every raw table exactly one part without rows, in its current schema.
+
+    DuckDB refuses a glob that matches no file, so an empty lake could not be built without them.
+
+    Raises
+    ------
+    LakeUnusable
+        If a part cannot be written or an outdated one cannot be removed.
+    """
+    for table, schema in RAW_TABLES.items():
+        folder = _run_folder(lake, table, _SCHEMA_RUN)
+        if not _parts_with(schema, folder):
+            _write_part(lake, table, schema.empty_table(), _SCHEMA_RUN)
+        # every caller keeps the first by name, so two of them never delete each other's
+        current = _parts_with(schema, folder)[0]
+        for path in _parts_in(folder):
+            if path != current:
+                _remove(path)
+
+
+def committed_runs(lake: Home) -> frozenset[str]:
+    """Return the ids of the runs that have a part in ``raw/runs``, which is written last."""
+    written = {run_id for run_id, folder in _run_folders(lake, "runs") if _parts_in(folder)}
+    return frozenset(written - {_SCHEMA_RUN})
+
+
+def part_paths(lake: Home, table: str | None = None) -> list[Path]:
+    """Return the parts of one raw table or of all, sorted, with those that hold no rows."""
+    return [
+        path
+        for name in sorted(RAW_TABLES if table is None else (table,))
+        for _, folder in _run_folders(lake, name)
+        for path in _parts_in(folder)
+    ]
+
+
+def verify(lake: Home, pinned_sha256: Mapping[str, str]) -> list[Finding]:
+    """Hash every part and cached file again, and compare the source of every committed run with its pin.
+
+    Parameters
+    ----------
+    lake
+        The lake; nothing in it is changed.
+    pinned_sha256
+        SHA-256 by URI of every file that the manifests pin.
+
+    Raises
+    ------
+    LakeUnusable
+        If a folder of the lake cannot be listed.
+    """
+    fetch_again = "delete the file: `coglake ingest` fetches it again"
+    named = [(path, path.stem.removeprefix("part-"), _restore(path)) for path in part_paths(lake)]
+    for folder in _entries(lake.cache / "sha256"):
+        named += [(path, path.name, fetch_again) for path in _entries(folder)]
+    with ThreadPoolExecutor(_N_HASHING_THREADS) as pool:
+        hashes = list(pool.map(_hash, (path for path, _, _ in named)))
+    findings = [
+        Finding(
+            path=str(path),
+            problem="the content is not the one the file is named for",
+            expected=f"sha256 {sha256}",
+            found=found,
+            advice=advice,
+        )
+        for (path, sha256, advice), found in zip(named, hashes, strict=True)
+        if found != f"sha256 {sha256}"
+    ]
+    for path in part_paths(lake, "runs"):
+        findings += _unpinned_sources(path, pinned_sha256)
+    return findings
+
+
+def doctor(lake: Home) -> list[Finding]:
+    """Look for what keeps a lake from being written, read or built; nothing is changed.
+
+    Raises
+    ------
+    LakeUnusable
+        If a folder of the lake cannot be listed.
+    """
+    if not lake.root.is_dir():
+        return [
+            Finding(
+                path=str(lake.root),
+                problem="the lake is not there",
+                expected="a folder",
+                found="a file" if lake.root.exists() else "nothing",
+                advice="run `coglake ingest`, or set COGLAKE_HOME to the folder that holds the lake",
+            )
+        ]
+    return [
+        *_unwritable_folders(lake),
+        *_stray_temporary_files(lake),
+        *_foreign_entries(lake),
+        *_unreadable_parts(lake),
+        *_uncommitted_runs(lake),
+        *_unusable_database(lake),
+    ]
+
+
+# --- writing ---
+
+
+def _conform(table: str, rows: pa.Table) -> pa.Table:
+    schema = RAW_TABLES[table]
+    for name in rows.column_names:
+        if name not in schema.names:
+            raise InvalidSource(f"{table}: column {name}: expected no such column, found one")
+    return pa.Table.from_arrays([_conform_column(table, rows, field) for field in schema], schema=schema)
+
+
+def _conform_column(table: str, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    def refusal(found: str) -> InvalidSource:
+        nulls = "" if field.nullable else " without nulls"
+        return InvalidSource(f"{table}: column {field.name}: expected {field.type}{nulls}, found {found}")
+
+    n_columns = rows.column_names.count(field.name)
+    if n_columns != 1:
+        raise refusal("no such column" if n_columns == 0 else f"{n_columns} columns of that name")
+    column = rows.column(field.name)
+    if not _is_same_kind(column.type, field.type):
+        raise refusal(str(column.type))
+    try:
+        cast = column.cast(field.type)
+        # one text that is not UTF-8 would make the whole table unreadable, and parts are never edited
+        cast.validate(full=True)
+    except pa.ArrowException as error:
+        raise refusal(f"{column.type} with a value that does not fit: {error}") from error
+    if cast.null_count and not field.nullable:
+        raise refusal(f"{cast.null_count} nulls in {len(cast)} rows")
+    return cast
+
+
+def _is_same_kind(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Tell whether a cast changes the width of a value at most, never its meaning."""
+    types = pa.types
+    if types.is_dictionary(found):
+        return _is_same_kind(found.value_type, expected)
+    if types.is_list(expected) and (types.is_list(found) or types.is_large_list(found)):
+        return _is_same_kind(found.value_type, expected.value_type)
+    return bool(
+        found == expected
+        or types.is_null(found)
+        or (types.is_string(expected) and (types.is_large_string(found) or types.is_string_view(found)))
+        or (types.is_integer(expected) and types.is_integer(found))
+        or (types.is_floating(expected) and (types.is_floating(found) or types.is_integer(found)))
+        # a time without a zone could mean any
+        or (types.is_timestamp(expected) and types.is_timestamp(found) and found.tz is not None)
+    )
+
+
+def _write_part(lake: Home, table: str, rows: pa.Table, run_id: str) -> Part:
+    folder = _run_folder(lake, table, run_id)
+    temporary = lake.raw / _TEMPORARY / f"{table}-{uuid4().hex}.parquet.tmp"
+    outcome = "nothing was added"
+    try:
+        _make_folder(temporary.parent)
+        sha256 = _write_file(temporary, rows)
+        _make_folder(folder)
+        path = folder / f"part-{sha256}.parquet"
+        is_new = not path.exists()
+        if is_new:
+            temporary.rename(path)
+        outcome = "the part is in place but may not outlast a power cut"
+        _flush_folder(folder)
+    except OSError as error:
+        raise LakeUnusable(
+            f"{folder}: cannot write {temporary.name} ({error.strerror or error}); {outcome}: "
+            "remove the cause and run the same command again"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return Part(path, rows.num_rows, is_new)
+
+
+def _write_file(path: Path, rows: pa.Table) -> str:
+    """Write rows to a new file, flush it to the disk and return the SHA-256 of its bytes."""
+    with path.open("x+b") as file:
+        with pq.ParquetWriter(file, rows.schema, compression="zstd", compression_level=3) as writer:
+            for start in range(0, rows.num_rows, _ROWS_PER_GROUP):
+                # page borders follow the chunks in memory: with one chunk, equal rows are equal bytes
+                writer.write_table(rows.slice(start, _ROWS_PER_GROUP).combine_chunks())
+        file.flush()
+        os.fsync(file.fileno())
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its parents so that their names outlast a power cut."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _flush_folder(folder.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # some network and FUSE file systems cannot flush a folder
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise LakeUnusable(f"{path}: an outdated empty part cannot be removed ({error.strerror})") from error
+
+
+# --- layout ---
+
+
+def _run_folder(lake: Home, table: str, run_id: str) -> Path:
+    return lake.raw / table / f"run={run_id}"
+
+
+def _run_folders(lake: Home, table: str) -> Iterator[tuple[str, Path]]:
+    for folder in _entries(lake.raw / table):
+        if _is_run_folder(folder):
+            yield _run_id(folder), folder
+
+
+def _is_run_folder(folder: Path) -> bool:
+    return folder.name.startswith("run=") and bool(_RUN_ID.fullmatch(_run_id(folder))) and folder.is_dir()
+
+
+def _run_id(folder: Path) -> str:
+    return folder.name.removeprefix("run=")
+
+
+def _parts_in(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if _PART_NAME.fullmatch(path.name)]
+
+
+def _parts_with(schema: pa.Schema, folder: Path) -> list[Path]:
+    """Return the readable parts of a folder that have exactly this schema, sorted."""
+    parts = []
+    for path in _parts_in(folder):
+        with suppress(pa.ArrowException, OSError):
+            if pq.read_schema(path).equals(schema):
+                parts.append(path)
+    return parts
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what a folder holds, sorted; nothing if there is no such folder."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise LakeUnusable(f"{folder}: cannot be listed ({error.strerror}); make it readable") from error
+
+
+# --- checking ---
+
+
+def _hash(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return f"sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        return f"no readable file ({error.strerror})"
+
+
+def _restore(part: Path) -> str:
+    run_id = _run_id(part.parent)
+    if run_id == _SCHEMA_RUN:
+        return "delete the file: it holds no rows, and the next import or build writes it again"
+    return (
+        f"restore the file from a copy, or delete the folders raw/*/run={run_id} "
+        "and import or generate that run again"
+    )
+
+
+def _unpinned_sources(path: Path, pinned_sha256: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        # ParquetFile, because read_table would make a column of the folder name
+        with pq.ParquetFile(path) as file:
+            runs = file.read(columns=["run_id", "source_uri", "source_sha256"]).to_pylist()
+    except (pa.ArrowException, OSError):
+        return  # damaged bytes are a finding already
+    for run in runs:
+        uri, sha256 = run["source_uri"], run["source_sha256"]
+        pin = pinned_sha256.get(uri)
+        if uri is not None and (pin is None or pin != sha256):
+            yield Finding(
+                path=str(path),
+                problem=f"run {run['run_id']} comes from {uri}, whose pin is another or gone",
+                expected=f"sha256 {pin}" if pin else "a pin of it in the manifests",
+                found=f"sha256 {sha256}" if pin else "none",
+                advice=f"restore the pin, or delete the folders raw/*/run={run['run_id']} "
+                "and run `coglake ingest`",
+            )
+
+
+def _unwritable_folders(lake: Home) -> Iterator[Finding]:
+    for folder in (lake.root, lake.raw):
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+            yield Finding(
+                path=str(folder),
+                problem="the folder cannot be written to",
+                expected="write permission on a writable disk",
+                found=f"mode {folder.stat().st_mode & 0o7777:o}",
+                advice="make it writable for this user, or set COGLAKE_HOME to another folder",
+            )
+
+
+def _stray_temporary_files(lake: Home) -> Iterator[Finding]:
+    for path in _entries(lake.raw / _TEMPORARY):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # its writer finished in between
+        minutes = max(0.0, time.time() - status.st_mtime) / 60
+        yield Finding(
+            path=str(path),
+            problem="a writer was stopped and left this temporary file, or is writing it now",
+            expected="no file while nothing is being written",
+            found=f"{status.st_size} bytes, last written {minutes:.0f} min ago",
+            advice="delete it once no import or generation is running: it never became part of the lake",
+        )
+
+
+def _foreign_entries(lake: Home) -> Iterator[Finding]:
+    for table in _entries(lake.raw):
+        if table.name == _TEMPORARY:
+            continue
+        if table.name not in RAW_TABLES or not table.is_dir():
+            yield _foreign(table, f"one of the folders {', '.join(RAW_TABLES)}")
+            continue
+        for folder in _entries(table):
+            if not _is_run_folder(folder):
+                yield _foreign(folder, "a folder run=<run id>")
+                continue
+            for path in _entries(folder):
+                if not _PART_NAME.fullmatch(path.name):
+                    yield _foreign(path, "a file part-<sha256>.parquet")
+
+
+def _foreign(path: Path, expected: str) -> Finding:
+    return Finding(
+        path=str(path),
+        problem="this does not belong to the lake, and a build may read it as rows",
+        expected=expected,
+        found=path.name,
+        advice="move it out of raw/",
+    )
+
+
+def _unreadable_parts(lake: Home) -> Iterator[Finding]:
+    for table, schema in RAW_TABLES.items():
+        for path in part_paths(lake, table):
+            try:
+                found = pq.read_schema(path)
+            except (pa.ArrowException, OSError) as error:
+                yield Finding(
+                    path=str(path),
+                    problem="the part is damaged, so the whole table cannot be read",
+                    expected="a whole parquet file",
+                    found=" ".join(str(error).split()),
+                    advice=_restore(path),
+                )
+                continue
+            if not found.equals(schema):
+                yield Finding(
+                    path=str(path),
+                    problem=f"the columns are not those of {table}; another version of coglake wrote them",
+                    expected=_difference(schema, found),
+                    found=_difference(found, schema),
+                    advice=_restore(path),
+                )
+
+
+def _difference(schema: pa.Schema, other: pa.Schema) -> str:
+    """Name the fields of one schema that the other does not have."""
+    others = list(other)
+    fields = [
+        f"{field.name}: {field.type}{'' if field.nullable else ' not null'}"
+        for field in schema
+        if field not in others
+    ]
+    return ", ".join(fields) or "nothing else, or another order"
+
+
+def _uncommitted_runs(lake: Home) -> Iterator[Finding]:
+    tables: dict[str, list[str]] = {}
+    for table in RAW_TABLES:
+        for run_id, folder in _run_folders(lake, table):
+            if _parts_in(folder):
+                tables.setdefault(run_id, []).append(table)
+    for run_id, names in sorted(tables.items()):
+        if "runs" not in names and run_id != _SCHEMA_RUN:
+            yield Finding(
+                path=str(_run_folder(lake, names[0], run_id)),
+                problem=f"run {run_id} has rows in {', '.join(names)} but was never finished",
+                expected="a part in raw/runs, which is written last",
+                found="none",
+                advice="import or generate it again: it resumes where it stopped",
+            )
+
+
+def _unusable_database(lake: Home) -> Iterator[Finding]:
+    holder = database.lock_holder(lake)
+    if holder is not None:
+        yield Finding(
+            path=str(lake.database),
+            problem="the database is locked",
+            expected="no other process that has it open for writing",
+            found=holder,
+            advice="wait until that process ends, or end it",
+        )
+    elif lake.database.exists():
+        try:
+            database.connect(lake).close()
+        except StoreError as error:
+            yield Finding(
+                path=str(lake.database),
+                problem="the database cannot be opened",
+                expected="a DuckDB database",
+                found=str(error),
+                advice="do as that sentence says; raw rows are untouched",
+            )

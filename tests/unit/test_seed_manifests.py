@@ -1,0 +1,352 @@
+"""The declared rows, checked against rules stated here a second time and not read from the project."""
+
+import csv
+import math
+import re
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+SEEDS = {
+    "s1cogbench_modes": ("mode_id",),
+    "s1cogbench_references": ("mode_id",),
+    "s1cogbench_published": ("mode_id", "column_id"),
+    "cognirank_components": ("component_id",),
+    "learning_tasks": ("task_id",),
+}
+
+# domains and the modes under each, in the order of Table 3
+ORDER = {
+    "Evidence": ["bayesian_urn", "multiple_cue_judgment", "multi_attribute_choice", "probability_coherence"],
+    "Category": ["shj_categories", "medin_categories", "weather_prediction"],
+    "History": ["rlwm", "recent_probes"],
+    "Adaptation": ["wcst_prediction", "wcst_autonomous", "restless_bandit", "instrumental_learning"],
+    "Exploration": ["horizon_prediction", "horizon_autonomous", "stationary_bandits", "hybrid_sampling"],
+    "Planning": ["mouselab_prediction", "mouselab_autonomous"],
+    "Value": ["bart", "temporal_discounting", "two_step"],
+    "Belief": ["false_belief_qa"],
+    "Language": ["politeness", "pragmatic_interpretation", "nonliteral_number"],
+    "Self-knowledge": ["self_assessment"],
+}
+MODELS = ["Laya", "Intern", "Llama", "Minitaur", "Qwen", "Jev", "Opus", "Sonnet", "Haiku"]
+STATUSES = {"n.a.", "n.e.", "n.f.", "canc.", "part."}
+
+
+def rows(seed):
+    with (MANIFESTS / f"{seed}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def printf(value, decimals):
+    return f"{value:.{decimals}f}"  # CPython rounds the binary value correctly, as C does
+
+
+@pytest.fixture(scope="module")
+def modes():
+    return {row["mode_id"]: row for row in rows("s1cogbench_modes")}
+
+
+# files
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_empty_cell_is_bare_so_that_it_loads_as_null(seed):
+    text = (MANIFESTS / f"{seed}.csv").read_bytes().decode("utf-8")
+    assert not text.startswith("\ufeff"), "a byte order mark becomes part of the first column's name"
+    assert "\r" not in text
+    quoted_empty = re.search(r'(^|,)""(,|$)', text, re.MULTILINE)
+    assert not quoted_empty, "a quoted empty cell loads as '' and not as null"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_row_is_shifted_and_no_cell_is_padded(seed):
+    for row in rows(seed):
+        assert None not in row, row
+        assert None not in row.values(), row
+        assert all(value == value.strip() for value in row.values()), row
+        assert "null" not in [value.lower() for value in row.values()], "the loader reads this word as a null"
+
+
+@pytest.mark.parametrize(("seed", "key"), SEEDS.items())
+def test_a_key_is_never_empty_and_never_repeated(seed, key):
+    keys = Counter(tuple(row[column] for column in key) for row in rows(seed))
+    assert set(keys.values()) == {1}
+    assert all(all(cells) for cells in keys)
+
+
+# modes
+
+
+def test_modes_stand_in_published_order_and_each_domain_is_one_block(modes):
+    expected = [(domain, mode) for domain, members in ORDER.items() for mode in members]
+    assert [(row["domain"], mode) for mode, row in modes.items()] == expected
+    assert [int(row["display_order"]) for row in modes.values()] == list(range(1, 28))
+    assert len(ORDER) == 10
+
+
+def test_scored_rules_share_out_all_27_modes(modes):
+    assert Counter(row["scored_rule"] for row in modes.values()) == {
+        "human_nll": 9,
+        "credited_choice": 12,
+        "report_error": 3,
+        "episode_return": 3,
+    }
+
+
+def test_uniform_rules_share_out_all_27_modes(modes):
+    assert Counter(row["uniform_rule"] for row in modes.values()) == {
+        "log_legal": 9,
+        "credited_share": 12,
+        "continuous_report": 2,
+        "integer_report": 1,
+        "bart": 1,
+        "mouselab": 1,
+        "two_step": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("scored_rule", "uniform_rules", "units"),
+    [
+        ("human_nll", {"log_legal"}, {"nats"}),
+        ("credited_choice", {"credited_share"}, {"percent"}),
+        ("report_error", {"continuous_report", "integer_report"}, {"probability", "percentage points"}),
+        ("episode_return", {"bart", "mouselab", "two_step"}, {"points"}),
+    ],
+)
+def test_a_mode_and_its_uniform_are_in_the_same_unit(modes, scored_rule, uniform_rules, units):
+    ruled = [row for row in modes.values() if row["scored_rule"] == scored_rule]
+    assert {row["uniform_rule"] for row in ruled} == uniform_rules
+    assert {row["unit"] for row in ruled} == units
+
+
+def test_losses_are_better_low_and_a_preference_has_no_better_side(modes):
+    for mode, row in modes.items():
+        is_loss = row["scored_rule"] in {"human_nll", "report_error"}
+        expected = "none" if mode == "temporal_discounting" else "lower" if is_loss else "higher"
+        assert row["direction"] == expected, mode
+
+
+def test_declared_support_alone_gives_the_printed_uniform_cell(modes):
+    for mode, row in modes.items():
+        if not row["declared_n_legal"]:
+            continue
+        k = int(row["declared_n_legal"])
+        value = {"log_legal": math.log(k), "credited_share": 100 / k}[row["uniform_rule"]]
+        assert printf(value, row["decimals"]) == row["uniform_printed"], mode
+
+
+def test_support_is_declared_only_where_no_item_differs_and_no_tie_is_credited(modes):
+    undeclared = {mode for mode, row in modes.items() if not row["declared_n_legal"]}
+    ties_credited = {"instrumental_learning", "stationary_bandits"}
+    supports_vary = {"mouselab_prediction", "politeness", "pragmatic_interpretation", "self_assessment"}
+    reports = {"bayesian_urn", "probability_coherence", "nonliteral_number"}
+    returns = {"mouselab_autonomous", "bart", "two_step"}
+    assert undeclared == ties_credited | supports_vary | reports | returns
+
+
+def test_episode_length_is_declared_only_where_it_is_fixed(modes):
+    lengths = {mode: row["trials_per_episode"] for mode, row in modes.items() if row["trials_per_episode"]}
+    assert lengths == {"bart": "45", "restless_bandit": "80"}
+
+
+# references
+
+
+def test_every_mode_has_one_reference_row_in_the_same_order(modes):
+    assert [row["mode_id"] for row in rows("s1cogbench_references")] == list(modes)
+
+
+def test_unrounded_reference_prints_as_the_cell_by_printf_and_not_by_half_up(modes):
+    # 78.25 and 68.75 are exact in binary: ties to even give 78.2 and 68.8, half-up would give 78.3
+    checked = {}
+    for row in rows("s1cogbench_references"):
+        if row["value_unrounded"]:
+            mode = row["mode_id"]
+            checked[mode] = printf(float(row["value_unrounded"]), modes[mode]["decimals"])
+            assert checked[mode] == row["reference_printed"], mode
+    assert (checked["weather_prediction"], checked["restless_bandit"]) == ("78.2", "68.8")
+
+
+def test_a_footnote_mark_stands_on_as_many_references_as_its_footnote_covers():
+    marks = Counter(row["reference_mark"] for row in rows("s1cogbench_references"))
+    assert marks == {"†": 6, "¶": 9, "∗": 2, "§": 1, "": 9}  # noqa: RUF001
+
+
+def test_provenance_keeps_the_authors_work_apart_from_ours():
+    kinds = {"official", "reimplementation", "archived_replay", "human", "answer_key", "analytic", "unknown"}
+    assert {row["provenance"] for row in rows("s1cogbench_references")} <= kinds
+
+
+def test_human_type_means_responses_without_a_fitted_model():
+    for row in rows("s1cogbench_references"):
+        assert (row["reference_type"] == "human") == (row["provenance"] == "human"), row["mode_id"]
+
+
+def test_a_human_prediction_and_an_autonomous_mode_never_share_one_reference_figure():
+    figures = {row["mode_id"]: row["value_unrounded"] for row in rows("s1cogbench_references")}
+    assert float(figures["mouselab_prediction"]) != float(figures["mouselab_autonomous"])
+
+
+# published cells
+
+
+def test_a_published_cell_names_a_known_mode_and_a_known_column(modes):
+    cells = rows("s1cogbench_published")
+    assert {cell["mode_id"] for cell in cells} == set(modes)
+    assert {cell["column_id"] for cell in cells} == {"uniform", "reference", *MODELS}
+
+
+def test_a_published_number_has_the_digits_of_its_mode_or_is_a_known_status(modes):
+    for row in rows("s1cogbench_published"):
+        printed = row["printed"]
+        number = rf"\d+\.\d{{{modes[row['mode_id']]['decimals']}}}s?"
+        assert printed in STATUSES or printed == "+∞" or re.fullmatch(number, printed), row
+
+
+def test_plus_infinity_is_possible_only_where_a_probability_is_scored(modes):
+    infinite = {row["mode_id"] for row in rows("s1cogbench_published") if row["printed"] == "+∞"}
+    assert infinite
+    assert {modes[mode]["scored_rule"] for mode in infinite} == {"human_nll"}
+
+
+def test_published_uniform_cells_are_complete_and_the_same_in_both_files(modes):
+    cells = [row for row in rows("s1cogbench_published") if row["column_id"] == "uniform"]
+    assert {cell["mode_id"]: cell["printed"] for cell in cells} == {
+        mode: row["uniform_printed"] for mode, row in modes.items()
+    }
+
+
+def test_published_reference_cells_agree_with_the_references():
+    declared = {row["mode_id"]: row["reference_printed"] for row in rows("s1cogbench_references")}
+    published = [row for row in rows("s1cogbench_published") if row["column_id"] == "reference"]
+    assert len(published) == 12
+    assert all(row["printed"] == declared[row["mode_id"]] for row in published)
+
+
+def test_a_cut_or_unseen_cell_is_absent_and_not_guessed(modes):
+    seen = Counter(r["mode_id"] for r in rows("s1cogbench_published") if r["column_id"] in MODELS)
+    first_eleven = list(modes)[:11]
+    assert seen == {**dict.fromkeys(first_eleven, len(MODELS)), "restless_bandit": 4}
+
+
+# CogniRank
+
+
+def test_component_weights_are_95ths_and_leave_nothing_over():
+    weights = {
+        row["component_id"]: Fraction(int(row["weight_numerator"]), int(row["weight_denominator"]))
+        for row in rows("cognirank_components")
+    }
+    assert sum(weights.values()) == Fraction(95, 95)
+    scores = {"smolcua": "61.25", "marc": "40", "procedural_pile": "37.5", "ttm": "55.05"}
+    assert sum(weights[name] * Fraction(score) for name, score in scores.items()) == Fraction(18403, 380)
+
+
+def test_rounded_display_weights_must_not_be_computed_with():
+    components = rows("cognirank_components")
+    assert sum(Fraction(row["display_weight_pct"]) for row in components) == Fraction("100.01")
+    for row in components:
+        exact = 100 * int(row["weight_numerator"]) / int(row["weight_denominator"])
+        assert printf(exact, 2) == row["display_weight_pct"]
+
+
+def test_a_component_that_scores_options_generates_nothing():
+    capped = {row["component_id"]: row["max_response_tokens"] for row in rows("cognirank_components")}
+    assert capped == {"smolcua": "512", "marc": "200", "procedural_pile": "512", "ttm": ""}
+
+
+def test_a_component_is_pinned_to_a_commit_and_never_to_a_branch():
+    for row in rows("cognirank_components"):
+        assert re.fullmatch(r"[0-9a-f]{40}", row["revision"]), row["component_id"]
+        assert re.fullmatch(r"([0-9a-f]{64})?", row["source_sha256"]), row["component_id"]
+
+
+# Learning
+
+WEIGHTS = {
+    "fraction_correct": {"accuracy": "1"},
+    "active_induction": {"accuracy": "0.40", "efficiency": "0.60"},
+    "runtime_rl": {"success": "0.55", "efficiency": "0.25", "progress": "0.20"},
+    "procedural": {"transfer": "0.30", "asymptote": "0.25", "trajectory": "0.25", "consistency": "0.20"},
+}
+PARAMETERS = {
+    "fraction_correct": [],
+    "active_induction": [
+        "free_threshold",
+        "initial_examples",
+        "max_examples",
+        "n_test_items",
+        "efficiency_floor",
+    ],
+    "runtime_rl": ["budget_steps", "min_explore_steps", "efficiency_floor", "score_decimals"],
+    "procedural": [
+        "n_test_items",
+        "practice_rounds",
+        "asymptote_share",
+        "trajectory_decimals",
+        "score_decimals",
+        "epsilon",
+    ],
+}
+RULE_OF = {
+    "associative_learning": "fraction_correct",
+    "concept_formation": "active_induction",
+    "language_learning": "active_induction",
+    "observational_learning": "fraction_correct",
+    "runtime_rl": "runtime_rl",
+    "procedural_learning": "procedural",
+}
+
+
+def test_a_category_has_one_rule_and_one_typical_row():
+    tasks = rows("learning_tasks")
+    assert {(task["category"], task["score_rule"]) for task in tasks} == set(RULE_OF.items())
+    typical = Counter(task["category"] for task in tasks if task["is_typical"] == "true")
+    assert typical == dict.fromkeys(RULE_OF, 1)
+
+
+def test_weights_of_a_rule_add_up_to_one_and_no_other_rule_leaks_in():
+    for task in rows("learning_tasks"):
+        weights = {
+            column.removeprefix("weight_"): Fraction(value)
+            for column, value in task.items()
+            if column.startswith("weight_") and value
+        }
+        assert sum(weights.values()) == 1, task["task_id"]
+        expected = {name: Fraction(weight) for name, weight in WEIGHTS[task["score_rule"]].items()}
+        assert weights == expected, task["task_id"]
+
+
+def test_a_typical_row_leaves_no_parameter_of_its_rule_to_code():
+    for task in rows("learning_tasks"):
+        if task["is_typical"] == "true":
+            missing = [name for name in PARAMETERS[task["score_rule"]] if not task[name]]
+            assert not missing, (task["task_id"], missing)
+
+
+def test_free_examples_and_free_steps_leave_something_to_pay_for():
+    # a task that is free to the end would divide by a paid budget of zero
+    for task in rows("learning_tasks"):
+        if task["max_examples"]:
+            free = max(int(task["initial_examples"]), int(task["free_threshold"]))
+            assert int(task["max_examples"]) > free, task["task_id"]
+        if task["budget_steps"]:
+            assert int(task["budget_steps"]) > int(task["min_explore_steps"]), task["task_id"]
+
+
+def test_progress_counts_without_success_so_runtime_rl_has_no_zero_guard():
+    for task in rows("learning_tasks"):
+        expected = task["score_rule"] in {"active_induction", "procedural"}
+        assert (task["has_zero_guard"] == "true") == expected, task["task_id"]
+
+
+def test_only_language_is_case_sensitive_and_only_sessions_match_nothing():
+    for task in rows("learning_tasks"):
+        is_language = task["category"] == "language_learning"
+        is_session = task["score_rule"] in {"runtime_rl", "procedural"}
+        assert (task["match_kind"] == "exact_nfc") == is_language, task["task_id"]
+        assert (task["match_kind"] == "none") == is_session, task["task_id"]
