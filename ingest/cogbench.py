@@ -184,7 +184,8 @@ _TWO_STEP = """
     from decisions
 """
 
-# an urn question: the prior of the left urn, how likely the drawn colour is there, and the reported posterior
+# an urn question: the prior of the left urn, how likely the drawn colour is there, and the reported posterior;
+# model files give the likelihood of red, the human file that of the drawn colour (see docs/decisions.md)
 _URN = """
     with cells as (
         select
@@ -193,7 +194,8 @@ _URN = """
             row_number() over (partition by label(run) order by source_row) - 1 as question,
             number(prior) as prior_left,
             case
-                when red_observation = 'True' then number(lh) when red_observation = 'False' then 1 - number(lh)
+                when $is_human or red_observation = 'True' then number(lh)
+                when red_observation = 'False' then 1 - number(lh)
             end as likelihood_left,
             coalesce(
                 probability_flaw('prior', prior),
@@ -444,9 +446,13 @@ def _read_data(
         raise InvalidSource(
             f"{where}: engine {engine} is not declared; add its row to manifests/cogbench_engines.csv"
         )
+    agent_kind, protocol = engines()[engine]
+    is_human = agent_kind == "human"
     n_rows = _load(con, path, where, experiment)
     tables = {
-        table: _typed(con, select, _SCHEMAS[table], _ORDER[table], run_id, experiment.mode_id, source.id)
+        table: _typed(
+            con, select, _SCHEMAS[table], _ORDER[table], run_id, experiment.mode_id, source.id, is_human
+        )
         for table, select in experiment.rows.items()
     }
     notes = ["the file is empty"] if n_rows == 0 else []
@@ -459,12 +465,11 @@ def _read_data(
         notes += [f"{count} rows: {reason}" for reason, count in flaws]
         n_unreadable = sum(count for _, count in flaws)
     notes += _repeats(con, experiment, where)
-    agent_kind, protocol = engines()[engine]
     runs = _run_record(
         run_id,
         source,
         file,
-        kind="human" if agent_kind == "human" else "archived",
+        kind="human" if is_human else "archived",
         model_id=engine,
         agent_kind=agent_kind,
         protocol=protocol,
@@ -542,10 +547,13 @@ def _typed(
     run_id: str,
     mode_id: str,
     source_id: str,
+    is_human: bool,
 ) -> pa.Table:
     """Run one SELECT over ``source`` and return its rows in the raw table's schema."""
+    parameters = {"run_id": run_id, "is_human": is_human}
     con.execute(
-        f"create or replace table answers as {select}", {"run_id": run_id} if "$run_id" in select else None
+        f"create or replace table answers as {select}",
+        {name: value for name, value in parameters.items() if f"${name}" in select},
     )
     constants = {"run_id": run_id, "mode_id": mode_id, "source_id": source_id, "weight": 1.0}
     have = {name for name, *_ in con.execute("describe answers").fetchall()}

@@ -51,7 +51,7 @@ select
     'running',
     null,
     raw_sha256('{{ lake() }}'),
-    project_sha256('{{ flags.PROJECT_DIR | replace("'", "''") }}');
+    project_sha256('{{ invocation_args_dict['project_dir'] | replace("'", "''") }}');
 {%- endif -%}
 {% endmacro %}
 

@@ -1,37 +1,70 @@
 {#- Building blocks of the item-level rules in models_sql/intermediate/scored. -#}
 
 
-{#- Wraps one rule. The rule's expanded SQL, with the seeds it reads, is its version: scorer_sha.
-    A build adds the rows of new raw parts; a changed rule rescores every part. -#}
-{% macro scored_rule() %}
+{#- Wraps one rule over the raw table of its import CTE. The rule's expanded SQL, with the seeds it reads, is its
+    version: scorer_sha. A build reads the parts that this version has not scored yet, and only those that hold
+    a mode of the rule. -#}
+{% macro scored_rule(rule_name) %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ seed_checksums()) -%}
-{%- if is_incremental() -%}
-    {%- set new_parts = 'part_id not in (select part_id from ' ~ this ~ ')' -%}
-{%- else -%}
-    {%- set new_parts = 'true' -%}
-{%- endif -%}
 select
     scored.*,
     '{{ scorer_sha }}' as scorer_sha
 from (
-{{ rule | replace(is_new_part(), new_parts) }}
+{{ rule | replace(is_new_part(), new_parts(rule_name, ref('int_parts'), scorer_sha)) }}
 ) as scored
 {% endmacro %}
 
 
-{#- Stands in an import CTE of a rule; scored_rule() puts the condition in its place after hashing. -#}
-{% macro is_new_part() %}true /* new raw parts only */{% endmacro %}
+{#- Stands in the import CTE of a rule; scored_rule() puts the condition in its place after hashing. -#}
+{% macro is_new_part() %}true /* parts still to be scored */{% endmacro %}
+
+
+{% macro new_parts(rule_name, parts, scorer_sha) %}
+{%- if execute and model.resource_type == 'model' -%}
+    {%- set to_score -%}
+        select distinct parts.part_id
+        from {{ parts }} as parts
+        inner join {{ ref('s1cogbench_metrics') }} as metrics on parts.mode_id = metrics.mode_id
+        where
+            metrics.rule = '{{ rule_name }}'
+            and parts.raw_table in ('steps', 'outputs')
+        {%- if is_incremental() %}
+            and parts.part_id not in (
+                select done.part_id from {{ this }} as done where done.scorer_sha = '{{ scorer_sha }}'
+            )
+        {%- endif %}
+        order by parts.part_id
+    {%- endset -%}
+    {%- set part_ids = run_query(to_score).columns[0].values() -%}
+    {{ "part_id in ('" ~ (part_ids | join("', '")) ~ "')" if part_ids else 'false' }}
+{%- else -%}
+    true
+{%- endif -%}
+{% endmacro %}
 
 
 {#- Pre-hook: drops rows of another version of the rule, and of raw parts that are gone. -#}
 {% macro forget_other_versions() %}
+{%- set parts = ref('int_parts') -%}
 {%- if execute and is_incremental() -%}
     {%- set found = modules.re.search("'([0-9a-f]{64})' as scorer_sha", model.compiled_code) -%}
     delete from {{ this }}
     where
         scorer_sha <> '{{ found.group(1) }}'
-        or part_id not in (select parts.part_id from {{ ref('stg_parts') }} as parts)
+        or part_id not in (select parts.part_id from {{ parts }} as parts)
+{%- endif -%}
+{% endmacro %}
+
+
+{#- Pre-hook of the episode sums: drops those whose item scores are of another version or gone. -#}
+{% macro forget_rescored_parts() %}
+{%- set scored = ref('int_scored') -%}
+{%- if execute and is_incremental() -%}
+    delete from {{ this }}
+    where (rule, part_id, scorer_sha) not in (
+        select distinct (scored.rule, scored.part_id, scored.scorer_sha) from {{ scored }} as scored
+    )
 {%- endif -%}
 {% endmacro %}
 

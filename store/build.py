@@ -36,7 +36,7 @@ _PUBLISHED = """
     group by metric
     order by metric
 """
-_INCOMPLETE = "select count(*) from audit_coverage where n_scored < n_planned"
+_COVERAGE = "select count(*) filter (not is_complete), count(*) from audit_coverage"
 
 
 class _Event(Protocol):
@@ -94,10 +94,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """How the marts compare with what is published and with what is declared."""
+    """How the marts compare with what is published, and how many metrics lack a planned row."""
 
     published: tuple[Comparison, ...]
-    n_incomplete_cells: int
+    n_incomplete: int
+    n_metrics: int
 
 
 def build(  # noqa: PLR0913 - each is a choice of the caller
@@ -134,7 +135,9 @@ def build(  # noqa: PLR0913 - each is a choice of the caller
     Raises
     ------
     WrongUsage
-        If ``select`` matches nothing, or dbt cannot read the project.
+        If ``select`` matches nothing.
+    CheckFailed
+        If dbt cannot read the project.
     LakeUnusable
         If the lake is locked, damaged or out of space.
     """
@@ -175,10 +178,10 @@ def audit(lake: Home) -> Audit:
     con = database.connect(lake)
     try:
         published = con.execute(_PUBLISHED).fetchall() if has_table(con, "audit_published_cells") else []
-        incomplete = con.execute(_INCOMPLETE).fetchall() if has_table(con, "audit_coverage") else [(0,)]
+        coverage = con.execute(_COVERAGE).fetchall() if has_table(con, "audit_coverage") else [(0, 0)]
     finally:
         con.close()
-    return Audit(tuple(Comparison(*row) for row in published), incomplete[0][0])
+    return Audit(tuple(Comparison(*row) for row in published), *coverage[0])
 
 
 @contextmanager
@@ -249,5 +252,6 @@ def _failures(nodes: Sequence[Any]) -> Iterator[Failure]:
 
 
 def _one_line(message: str) -> str:
-    lines = [line for line in message.splitlines() if line.strip("^ ")]
-    return " ".join(" ".join(lines).split())
+    """Join the lines of a message of dbt, without the carets under code and the trace of its macros."""
+    lines = [line.strip() for line in message.splitlines()]
+    return " ".join(" ".join(line for line in lines if line.strip("^") and not line.startswith(">")).split())

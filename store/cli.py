@@ -144,7 +144,7 @@ def export(  # noqa: PLR0913 - one parameter per option
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a table of the last build. Refuses if that failed, or the raw rows or the project changed since."""
+    """Write a table of the last build. Refuses if that failed, or rows or project changed since."""
     from store import export as tables
     from store.database import connect
     from store.freshness import require_fresh

@@ -1,10 +1,10 @@
 """``coglake build``: build and say what came of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from store import console
 from store.build import Audit, BuildReport, audit, build
-from store.formats import to_json
+from store.formats import Sheet, to_json
 from store.settings import home, project_dir
 
 
@@ -23,7 +23,15 @@ def run(
     if as_json:
         console.write(to_json({"build": report, "audit": summary}))
     else:
-        console.write("".join(f"{line}\n" for line in describe(report, summary)))
+        console.write(f"{counts(report)}\n")
+        if summary is not None:
+            console.show(_by_metric(summary))
+            console.write(f"{totals(summary)}\n")
+    complain(report)
+
+
+def complain(report: BuildReport) -> None:
+    """Say what dbt warned of and what failed; raise ``CheckFailed`` if anything did."""
     for warning in report.warnings:
         console.say(f"warning: {warning}")
     for failure in report.failures:
@@ -32,19 +40,33 @@ def run(
     report.require_success()
 
 
-def describe(report: BuildReport, summary: Audit | None) -> Iterator[str]:
-    """Return what was built and how it compares with what is published, line by line."""
+def counts(report: BuildReport) -> str:
+    """Return in one line what was built and how long it took."""
     ends = [
         f"{count.kind} {count.ok} ok"
         + (f", {count.failed} failed" if count.failed else "")
         + (f", {count.skipped} skipped" if count.skipped else "")
         for count in report.counts
     ]
-    yield f"{'; '.join(ends)} ({report.elapsed_s:.1f} s)"
-    if summary is not None:
-        for compared in summary.published:
-            yield (
-                f"published {compared.metric}: {compared.n_agree} agree, {compared.n_disagree} disagree, "
-                f"{compared.n_not_comparable} not comparable"
-            )
-        yield f"incomplete cells: {summary.n_incomplete_cells}"
+    return f"{'; '.join(ends)} ({report.elapsed_s:.1f} s)"
+
+
+def totals(summary: Audit) -> str:
+    """Return in one line how the marts compare with what is published and planned."""
+    n_agree = sum(compared.n_agree for compared in summary.published)
+    n_disagree = sum(compared.n_disagree for compared in summary.published)
+    n_not_comparable = sum(compared.n_not_comparable for compared in summary.published)
+    return (
+        f"published cells: {n_agree:,} agree, {n_disagree:,} disagree, {n_not_comparable:,} not comparable; "
+        f"incomplete metrics: {summary.n_incomplete:,} of {summary.n_metrics:,}"
+    )
+
+
+def _by_metric(summary: Audit) -> Sheet:
+    return Sheet(
+        headers=("published metric", "agree", "disagree", "not comparable"),
+        rows=tuple(
+            (compared.metric, compared.n_agree, compared.n_disagree, compared.n_not_comparable)
+            for compared in summary.published
+        ),
+    )

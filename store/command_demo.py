@@ -4,7 +4,7 @@ from generate.demo_archive import write
 from ingest.pipeline import ingest
 from store import console
 from store.build import audit, build
-from store.command_build import describe
+from store.command_build import complain, counts, totals
 from store.database import connect
 from store.export import export_table3, write_export
 from store.formats import Format, Sheet, records, to_json
@@ -37,11 +37,11 @@ def run(*, as_json: bool) -> None:
         raise failure
     console.say(f"2/4 ingest: {report.n_new_files} files new, {report.n_present_files} present")
 
-    console.say("3/4 build: scoring the raw rows in DuckDB")
+    console.say("3/4 build: scoring the raw rows with dbt on DuckDB")
     built = build(lake, project, quiet=False)
-    built.require_success()
-    for line in describe(built, audit(lake)):
-        console.say(line)
+    console.say(counts(built))
+    complain(built)
+    console.say(totals(audit(lake)))
 
     con = connect(lake)
     try:
@@ -60,9 +60,9 @@ def run(*, as_json: bool) -> None:
 
 
 def _with_values(sheet: Sheet) -> Sheet:
-    """Keep the rows in which a model has a value, and the columns that fit a terminal."""
-    uniform, *models, reference = sorted(sheet.printed)
-    columns = (1, 3, uniform, *models[:_N_MODELS_SHOWN], reference)
+    """Keep the rows in which a model has a value, and as many columns as a terminal is wide."""
+    uniform, *models, _reference = sorted(sheet.printed)
+    columns = (1, uniform, *models[:_N_MODELS_SHOWN])
     return Sheet(
         headers=tuple(sheet.headers[column] for column in columns),
         rows=tuple(
@@ -70,5 +70,5 @@ def _with_values(sheet: Sheet) -> Sheet:
             for row in sheet.rows
             if any(row[column] not in _STATUSES for column in models)
         ),
-        printed=frozenset(range(2, len(columns))),
+        printed=frozenset(range(1, len(columns))),
     )

@@ -10,13 +10,14 @@ from functools import wraps
 from typing import ParamSpec, Protocol
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from store.errors import LakeUnusable, StoreError
-from store.formats import Sheet, records, text, to_json
+from store.formats import Sheet, is_right_aligned, records, text, to_json
 from store.settings import home
 
 _INTERRUPTED = 130
@@ -57,9 +58,9 @@ def show(sheet: Sheet, *, as_json: bool = False) -> None:
     if as_json:
         write(to_json(records(sheet)))
         return
-    grid = Table()
-    for index, header in enumerate(sheet.headers):
-        grid.add_column(Text(header), overflow="fold", justify="right" if index in sheet.printed else "left")
+    grid = Table(box=SIMPLE)
+    for header, right in zip(sheet.headers, is_right_aligned(sheet), strict=True):
+        grid.add_column(Text(header), overflow="fold", justify="right" if right else "left")
     for row in sheet.rows:
         grid.add_row(*(Text(text(cell)) for cell in row))
     Console(file=sys.stdout).print(grid)

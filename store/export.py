@@ -5,6 +5,8 @@ import hashlib
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, version
@@ -26,12 +28,7 @@ _MODES = """
     order by display_order
 """
 _CELLS = """
-    select
-        mode_id,
-        case when column_kind in ('uniform', 'reference') then column_kind else column_id end,
-        status,
-        printed,
-        printed_partial
+    select mode_id, column_kind, column_id, status, printed, printed_partial
     from table_3
 """
 _MIXED_SCORERS = """
@@ -42,8 +39,23 @@ _MIXED_SCORERS = """
     having count(distinct scorer_sha) > 1
     order by mode_id
 """
-_NOT_EVALUATED = "n.e."
-_PARTIAL = "part."
+_MODEL_KINDS = ("model", "human")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One cell of ``table_3`` as text; ``printed`` never shows a part of the rows."""
+
+    status: str
+    printed: str
+    printed_partial: str | None
+
+    @property
+    def is_partial(self) -> bool:
+        return self.status == "part." and self.printed_partial is not None
+
+
+_NOT_EVALUATED = _Cell("n.e.", "n.e.", None)
 
 
 def export_table3(
@@ -75,21 +87,28 @@ def export_table3(
         )
 
     columns = _columns(con, models)
-    cells = {
-        (mode_id, column): (status, printed, printed_partial)
-        for mode_id, column, status, printed, printed_partial in con.execute(_CELLS).fetchall()
-    }
+    # apart, because a model may be called as a kind is
+    by_kind: dict[tuple[str, str], _Cell] = {}
+    by_model: dict[tuple[str, str], _Cell] = {}
+    for mode_id, kind, column_id, *rest in con.execute(_CELLS).fetchall():
+        if kind in _MODEL_KINDS:
+            by_model[mode_id, column_id] = _Cell(*rest)
+        else:
+            by_kind[mode_id, kind] = _Cell(*rest)
     n_withheld = 0
     rows = []
-    for mode_id, domain, label, target, direction, mark, kind in con.execute(_MODES).fetchall():
-        row = [domain, label, target, direction]
-        for column in ("uniform", *columns, "reference"):
-            status, printed, printed_partial = cells.get((mode_id, column), (_NOT_EVALUATED, None, None))
-            is_shown = status == _PARTIAL and printed_partial is not None and allow_partial
-            n_withheld += status == _PARTIAL and printed_partial is not None and not allow_partial
-            row.append(printed_partial if is_shown else printed or status)
-        rows.append((*row, mark or "", kind or ""))
-    note = f"{n_withheld} partial cells print part.; --allow-partial prints what could be scored, marked s"
+    for mode_id, domain, label, target, direction, mark, reference_type in con.execute(_MODES).fetchall():
+        cells = [
+            by_kind.get((mode_id, "uniform"), _NOT_EVALUATED),
+            *(by_model.get((mode_id, column), _NOT_EVALUATED) for column in columns),
+            by_kind.get((mode_id, "reference"), _NOT_EVALUATED),
+        ]
+        n_withheld += sum(cell.is_partial and not allow_partial for cell in cells)
+        printed = [
+            cell.printed_partial if cell.is_partial and allow_partial else cell.printed for cell in cells
+        ]
+        rows.append((domain, label, target, direction, *printed, mark or "", reference_type or ""))
+    note = f"partial cells withheld: {n_withheld}; --allow-partial prints what could be scored, marked s"
     return Sheet(
         headers=(*_BEFORE_MODELS, "Uniform", *columns, *_REFERENCE),
         rows=tuple(rows),
@@ -154,7 +173,7 @@ def coglake_version() -> str:
 
 def _columns(con: duckdb.DuckDBPyConnection, models: Sequence[str]) -> list[str]:
     found = con.execute("select distinct column_id, column_kind from table_3").fetchall()
-    kinds = {column_id: kind for column_id, kind in found if kind in ("model", "human")}
+    kinds = {column_id: kind for column_id, kind in found if kind in _MODEL_KINDS}
     known = sorted(kinds, key=lambda column_id: (column_id.casefold(), column_id))
     if not models:
         return [column_id for column_id in known if kinds[column_id] == "model"]
@@ -182,8 +201,10 @@ def _write_whole(path: Path, content: str) -> None:
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         sentence = f"{path}: cannot be written ({error.strerror})"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LakeUnusable(f"{sentence}; free some space and export again") from error
         raise WrongUsage(sentence) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

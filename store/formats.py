@@ -153,12 +153,12 @@ def _markdown(sheet: Sheet) -> str:
     def line(cells: Sequence[object]) -> str:
         return f"| {' | '.join(_one_line(cell).translate(_MARKDOWN) for cell in cells)} |\n"
 
-    rule = "|" + "".join(" ---: |" if right else " --- |" for right in _is_right_aligned(sheet)) + "\n"
+    rule = "|" + "".join(" ---: |" if right else " --- |" for right in is_right_aligned(sheet)) + "\n"
     return line(sheet.headers) + rule + "".join(line(row) for row in sheet.rows)
 
 
 def _latex(sheet: Sheet) -> str:
-    columns = "".join("r" if right else "l" for right in _is_right_aligned(sheet))
+    columns = "".join("r" if right else "l" for right in is_right_aligned(sheet))
     lines = [
         f"\\begin{{tabular}}{{{columns}}}",
         r"\hline",
@@ -176,7 +176,7 @@ def _latex_cell(value: object) -> str:
 
 
 def _html(sheet: Sheet) -> str:
-    aligned = ['<td style="text-align: right">' if right else "<td>" for right in _is_right_aligned(sheet)]
+    aligned = ['<td style="text-align: right">' if right else "<td>" for right in is_right_aligned(sheet)]
 
     def lines() -> Iterator[str]:
         yield '<!doctype html>\n<meta charset="utf-8">\n<table>\n<thead>\n<tr>'
@@ -194,7 +194,7 @@ def _one_line(value: object) -> str:
     return " ".join(text(value).splitlines())
 
 
-def _is_right_aligned(sheet: Sheet) -> list[bool]:
+def is_right_aligned(sheet: Sheet) -> list[bool]:
     """Tell which columns hold numbers: all printed ones, and those without a text in them."""
     return [
         index in sheet.printed

@@ -396,7 +396,7 @@ def _unwritable_folders(lake: Home) -> Iterator[Finding]:
 
 
 def _stray_temporary_files(lake: Home) -> Iterator[Finding]:
-    for path in _entries(lake.raw / _TEMPORARY):
+    for path in (*_entries(lake.raw / _TEMPORARY), *_entries(lake.cache / _TEMPORARY)):
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -404,8 +404,8 @@ def _stray_temporary_files(lake: Home) -> Iterator[Finding]:
         minutes = max(0.0, time.time() - status.st_mtime) / 60
         yield Finding(
             path=str(path),
-            problem="a writer was stopped and left this temporary file, or is writing it now",
-            expected="no file while nothing is being written",
+            problem="a command was stopped and left this temporary file, or is writing it now",
+            expected="no file while nothing is written or fetched",
             found=f"{status.st_size} bytes, last written {minutes:.0f} min ago",
             advice="delete it once no import or generation is running: it never became part of the lake",
         )

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import store.export
 import store.lake
 from ingest.pipeline import SourceReport
-from store import command_ingest, errors, query
-from store.build import build
+from store import command_demo, command_ingest, errors, query
+from store.build import BuildReport, build
 from store.cli import app
 from store.lake import append, ensure_schema_parts
 from store.manifest import Source
@@ -636,3 +636,27 @@ def test_a_build_leaves_the_environment_as_it_was(dbt_project, monkeypatch):
 
     assert os.environ["COGLAKE_HOME"] == "elsewhere"
     assert not Path("elsewhere").exists()
+
+
+# --- demo ---
+
+
+def test_demo_says_each_step_and_shows_the_rows_with_values(built, monkeypatch):
+    monkeypatch.setattr(command_demo, "load_sources", lambda: {"demo_archive": source("demo_archive")})
+    monkeypatch.setattr(command_demo, "write", lambda folder: [folder / "a.csv"])
+    monkeypatch.setattr(command_demo, "ingest", lambda *_, **__: [report("demo_archive", n_new_files=1)])
+    monkeypatch.setattr(command_demo, "build", lambda *_, **__: BuildReport((), (), (), 0.1))
+    with duckdb.connect(str(built.database)) as con:
+        con.execute(
+            "insert into s1cogbench_modes values ('urn', 2, 'Evidence', 'Bayesian urn', 'MAE', 'lower')"
+        )
+
+    for _ in range(2):
+        result = coglake("demo")
+        assert result.exit_code == 0
+        steps = [line[:3] for line in result.stderr.splitlines() if line[1:3] == "/4"]
+        assert steps == ["1/4", "2/4", "3/4", "4/4"]
+        assert str(built.exports / "table3.csv") in result.stderr
+        assert "+∞" in result.stdout and "Bayesian urn" not in result.stdout
+    assert "Bayesian urn" in (built.exports / "table3.csv").read_text(encoding="utf-8")
+    assert json.loads(coglake("demo", "--json").stdout)["rows"][0]["Uniform"] == "2.197"

@@ -1,6 +1,7 @@
 """Exports: what a cell prints, when an export is refused, and that no name breaks a file format."""
 
 import csv
+import errno
 import io
 import json
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from store.errors import CheckFailed, NothingToExport, WrongUsage
+from store.errors import CheckFailed, LakeUnusable, NothingToExport, WrongUsage
 from store.export import export_metrics, export_table3, write_export
 from store.formats import Format, Sheet, render, to_json
 from store.freshness import Build, require_fresh
@@ -76,7 +77,7 @@ def test_a_partial_cell_is_withheld_and_the_reader_is_told(con):
 
     assert sheet.rows[0][5] == "part."
     assert sheet.notes == (
-        "1 partial cells print part.; --allow-partial prints what could be scored, marked s",
+        "partial cells withheld: 1; --allow-partial prints what could be scored, marked s",
     )
 
 
@@ -99,6 +100,15 @@ def test_an_id_with_pattern_characters_is_itself_first(con):
     )
 
     assert export_table3(con, ["q*"]).headers[5:-3] == ("q*",)
+
+
+def test_a_model_may_be_called_as_another_column_is(con):
+    con.execute(
+        "insert into table_3 (mode_id, column_id, column_kind, status, printed) values "
+        "('cue', 'uniform', 'model', 'complete', '9.999'), ('cue', 'Domain', 'model', 'complete', '8.888')"
+    )
+
+    assert export_table3(con, ["uniform", "Domain"]).rows[0][4:7] == ("2.197", "9.999", "8.888")
 
 
 def test_an_unknown_model_is_refused_with_the_close_ones(con):
@@ -344,9 +354,30 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
-def test_a_folder_is_not_a_file(tmp_path):
+def test_a_full_disk_is_not_the_users_mistake(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "os.fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device"))
+    )
+
+    with pytest.raises(LakeUnusable, match="free some space"):
+        write_export(tmp_path / "table3.csv", SHEET, Format.CSV, BUILD)
+
+
+def test_a_place_that_cannot_hold_a_file_is_named(tmp_path):
+    (tmp_path / "file").touch()
+
     with pytest.raises(WrongUsage, match="expected a file, found a folder or device"):
         write_export(tmp_path, SHEET, Format.CSV, BUILD)
+    with pytest.raises(WrongUsage, match="cannot be written"):
+        write_export(tmp_path / "file" / "table3.csv", SHEET, Format.CSV, BUILD)
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    write_export(tmp_path / "link.csv", SHEET, Format.CSV, BUILD)
+
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text(encoding="utf-8") == "a\n+∞\n"
 
 
 def test_dataclasses_and_paths_become_json():

@@ -7,7 +7,6 @@ import os
 import random
 import re
 import time
-from itertools import pairwise
 
 import duckdb
 import polars as pl
@@ -110,13 +109,12 @@ def test_the_same_rows_under_another_run_are_another_part(lake):
 
 
 def test_equal_rows_are_one_part_however_they_are_cut_into_chunks(lake):
-    # texts of all lengths, so that pages end where the chunks make them end
+    # more text than one page holds, so that pages end where the chunks make them end
     draw = random.Random(0)
-    n = raw._ROWS_PER_GROUP + 5
-    texts = [f"{draw.random()}" * draw.randrange(6) for _ in range(n)]
-    rows = fits([draw.random() for _ in range(n)], participant_id=pa.array(texts))
-    cuts = [0, *sorted(draw.randrange(n) for _ in range(50)), n]
-    chunked = pa.concat_tables([rows.slice(a, b - a) for a, b in pairwise(cuts)])
+    n = 40_000
+    texts = pa.array([f"{draw.random()}" * draw.randrange(6) for _ in range(n)])
+    rows = fits([0.5] * n, family=texts, participant_id=texts)
+    chunked = pa.concat_tables([rows.slice(start, 777) for start in range(0, n, 777)])
 
     assert raw.append(lake, "fits", rows, "r1").is_new
     assert not raw.append(lake, "fits", chunked, "r1").is_new
@@ -393,9 +391,11 @@ def test_a_whole_lake_has_no_findings_and_doctor_changes_nothing(lake):
     assert {path: path.stat().st_mtime_ns for path in files(lake)} == before
 
 
-def test_a_stray_temporary_file_is_named_with_its_age(lake):
+@pytest.mark.parametrize("where", ["raw", "cache"])
+def test_a_stray_temporary_file_is_named_with_its_age(lake, where):
     raw.ensure_schema_parts(lake)
-    stray = lake.raw / ".tmp" / "fits-0.parquet.tmp"
+    stray = lake.root / where / ".tmp" / "stray.tmp"
+    stray.parent.mkdir(parents=True, exist_ok=True)
     stray.write_bytes(b"PAR1")
     two_hours_ago = time.time() - 2 * 60 * 60
     os.utime(stray, (two_hours_ago, two_hours_ago))

@@ -13,18 +13,13 @@ metrics as (
 
 ),
 
-ranked as (
+run_values as (
 
     select
         scored.*,
         metrics.metric,
         metrics.scale,
-        metrics.trim_share,
-        row_number() over (
-            partition by scored.run_id, metrics.metric
-            order by scored.value desc, scored.episode_id asc, scored.item_id asc
-        ) as place,
-        count(*) over (partition by scored.run_id, metrics.metric) as n_values
+        metrics.trim_share
     from scored
     inner join metrics
         on
@@ -34,11 +29,41 @@ ranked as (
 
 ),
 
+ordered as (
+
+    select
+        run_id,
+        metric,
+        list(value order by value) as ordered_values,
+        (count(*) - 1) * max(trim_share) as position
+    from run_values
+    group by run_id, metric
+
+),
+
+cuts as (
+
+    -- the quantile at trim_share, interpolated between its two neighbours
+    select
+        run_id,
+        metric,
+        ordered_values[cast(floor(position) as bigint) + 1]
+        + (position - floor(position))
+        * (ordered_values[cast(ceil(position) as bigint) + 1] - ordered_values[cast(floor(position) as bigint) + 1]) as cut
+    from ordered
+
+),
+
 kept as (
 
-    -- the lowest scores, which are the largest errors, are left out: by rule, not because they are missing
-    select * from ranked
-    where place <= n_values - floor(trim_share * n_values)
+    -- scores at or below the cut, which are the largest errors, are left out by the publisher's newer rule
+    select run_values.*
+    from run_values
+    inner join cuts
+        on
+            run_values.run_id = cuts.run_id
+            and run_values.metric = cuts.metric
+    where run_values.value > cuts.cut
 
 ),
 

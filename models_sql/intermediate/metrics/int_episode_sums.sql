@@ -1,14 +1,25 @@
+{{ config(
+    materialized='incremental',
+    incremental_strategy='append',
+    on_schema_change='sync_all_columns',
+    pre_hook="{{ forget_rescored_parts() }}",
+) }}
+
 with
 
 scored as (
 
     select * from {{ ref('int_scored') }}
+    {% if is_incremental() -%}
+        where (rule, part_id) not in (select (done.rule, done.part_id) from {{ this }} as done)
+    {%- endif %}
 
 ),
 
 sums as (
 
-    -- the sum is kept as an integer multiple of 2^-60, so that any grouping adds up to the same total
+    -- an episode lies in one part, so its sums never change once the part is scored;
+    -- they are kept as integer multiples of 2^-60, so that any grouping adds up to the same total
     select
         run_id,
         mode_id,
@@ -23,9 +34,10 @@ sums as (
         count(*) filter (where status = 'missing_option') as n_missing_option,
         sum({{ to_fixed('value') }}) filter (where status = 'ok') as value_sum_fixed,
         min(status_reason) as status_reason,
-        min(scorer_sha) as scorer_sha
+        part_id,
+        scorer_sha
     from scored
-    group by run_id, mode_id, rule, readout, episode_id
+    group by run_id, mode_id, rule, readout, episode_id, part_id, scorer_sha
 
 )
 

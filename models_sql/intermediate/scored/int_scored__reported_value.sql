@@ -1,4 +1,4 @@
-{% call scored_rule() %}
+{% call scored_rule('reported_value') %}
 
     with
 
