@@ -37,7 +37,11 @@ answers as (
         outputs.episode_id,
         cast(items.facts_json ->> '$.prior' as double) as prior,
         cast(items.facts_json ->> '$.likelihood' as double) as likelihood,
-        greatest(clips.clip_low, least(clips.clip_high, outputs.response_number)) as report
+        -- greatest() and least() pass over null, so a missing report is kept apart
+        case
+            when outputs.response_number is not null
+                then greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
+        end as report
     from outputs
     inner join items on outputs.item_id = items.item_id
     inner join clips on outputs.mode_id = clips.mode_id

@@ -28,7 +28,8 @@
 
     scores as (
 
-        -- a number outside the support is moved to its edge, as the publisher of the urn scores does
+        -- a number outside the support is moved to its edge, as the publisher of the urn scores does;
+        -- greatest() and least() pass over null, so a missing report is kept apart
         select
             outputs.run_id,
             outputs.mode_id,
@@ -37,9 +38,12 @@
             cast(null as integer) as step_index,
             'clipped_report_score' as rule,
             cast(null as varchar) as readout,
-            1 - abs(
-                items.target - greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
-            ) as value,
+            case
+                when outputs.response_number is not null then
+                    1 - abs(
+                        items.target - greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
+                    )
+            end as value,
             outputs.part_id
         from outputs
         inner join clips on outputs.mode_id = clips.mode_id
