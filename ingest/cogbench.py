@@ -30,7 +30,8 @@ _SCORES_FILE = re.compile(r"Experiments/(?P<experiment>\w+)/scores_data\.csv")
 # cell readers shared by all experiments; -9999 is the archive family's code for a missing number
 _MACROS = """
 create macro number(cell) as case
-    when isfinite(try_cast(cell as double)) and try_cast(cell as double) <> -9999 then try_cast(cell as double)
+    when isfinite(try_cast(cell as double)) and try_cast(cell as double) <> -9999
+    then try_cast(cell as double)
 end;
 create macro flaw(name, cell) as case
     when cell is null then name || ' is empty'
@@ -70,7 +71,9 @@ class Experiment:
     optional
         Columns that some files lack; they read as null.
     key
-        Columns that identify a row, or empty if a file may repeat them.
+        Columns that identify a row; empty if none do.
+    may_repeat
+        Whether files of the archive give a key several times (several passes under one run label).
     rows
         One SELECT per raw table over the table ``source`` (all cells text, plus ``source_row``).
     """
@@ -80,6 +83,7 @@ class Experiment:
     rows: Mapping[str, str]
     optional: frozenset[str] = frozenset()
     key: tuple[str, ...] = ()
+    may_repeat: bool = False
 
 
 def _steps(
@@ -184,7 +188,7 @@ _TWO_STEP = """
     from decisions
 """
 
-# an urn question: the prior of the left urn, how likely the drawn colour is there, and the reported posterior;
+# an urn question: the prior of the left urn, how likely the drawn colour is there, and the report;
 # model files give the likelihood of red, the human file that of the drawn colour (see docs/decisions.md)
 _URN = """
     with cells as (
@@ -279,6 +283,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         mode_id="instrumental_learning",
         columns=frozenset(["run", "trial", "task", "choice", "reward"]),
         optional=frozenset(["mean0", "mean1", "reward0", "reward1"]),
+        key=("run", "trial"),
+        may_repeat=True,
         rows={
             "steps": _steps(
                 action="choice",
@@ -373,6 +379,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         mode_id="two_step",
         columns=frozenset(["run", "trial", "action1", "state", "action2", "reward"]),
         optional=frozenset(["probsA", "probsB", "probsC", "probsD"]),
+        key=("run", "trial"),
+        may_repeat=True,
         rows={"steps": _TWO_STEP},
     ),
 }
@@ -460,7 +468,8 @@ def _read_data(
     answers = tables.get("steps", tables.get("outputs"))
     if answers is not None:
         flaws = con.execute(
-            "select status_reason, count(*) from answers where status_reason is not null group by all order by 1"
+            "select status_reason, count(*) from answers "
+            "where status_reason is not null group by all order by 1"
         ).fetchall()
         notes += [f"{count} rows: {reason}" for reason, count in flaws]
         n_unreadable = sum(count for _, count in flaws)
@@ -568,21 +577,21 @@ def _typed(
 
 
 def _repeats(con: duckdb.DuckDBPyConnection, experiment: Experiment, where: str) -> list[str]:
-    """Return a note on repeated (run, trial) pairs, or refuse them where the experiment has each once."""
-    key = experiment.key or tuple(name for name in ("run", "trial") if name in experiment.columns)
-    if len(key) < len(experiment.key) or "trial" not in key and not experiment.key:
+    """Return a note on repeated keys, or refuse them where the experiment has each once."""
+    columns = ", ".join(experiment.key)
+    if not columns:
         return []
-    columns = ", ".join(key)
     repeated = con.execute(
-        f"select {columns}, count(*) from source group by {columns} having count(*) > 1 order by min(source_row)"
+        f"select {columns}, count(*) from source group by {columns} "
+        "having count(*) > 1 order by min(source_row)"
     ).fetchall()
     if not repeated:
         return []
-    first = ", ".join(f"{name} {value}" for name, value in zip(key, repeated[0], strict=False))
-    n_extra = sum(row[-1] - 1 for row in repeated)
-    if experiment.key:
-        raise InvalidSource(f"{where}: {n_extra} rows repeat an earlier ({columns}), the first is {first}")
-    return [f"{n_extra} rows repeat an earlier ({columns}); kept as further rows of the run"]
+    n_extra = sum(count - 1 for *_, count in repeated)
+    if experiment.may_repeat:
+        return [f"{n_extra} rows repeat an earlier ({columns}); kept as further rows of the run"]
+    first = ", ".join(f"{name} {value}" for name, value in zip(experiment.key, repeated[0], strict=False))
+    raise InvalidSource(f"{where}: {n_extra} rows repeat an earlier ({columns}), the first is {first}")
 
 
 def _read_scores(

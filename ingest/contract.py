@@ -47,7 +47,7 @@ class Importer(Protocol):
     """Reads one kind of source file into raw rows."""
 
     def identify(self, source: Source, file: PinnedFile) -> str | None:
-        """Return the run id that ``file`` becomes, without reading it; None if it holds no rows for the store."""
+        """Return the run id that ``file`` becomes, without reading it; None if it holds no rows."""
         ...
 
     def read(self, source: Source, file: PinnedFile, path: Path) -> Imported:

@@ -14,7 +14,7 @@ create or replace macro raw_sha256(folder) as (
     )
 );
 create or replace macro project_sha256(folder) as (
-    select sha256(coalesce(string_agg(entry, chr(10) order by entry), ''))
+    select sha256(coalesce(string_agg(entry, chr(10) order by entry), '') || version())
     from (
         select parse_filename(filename) || sha256(content) as entry
         from read_text([
@@ -23,6 +23,17 @@ create or replace macro project_sha256(folder) as (
     )
 );
 {% endmacro %}
+
+
+{#- Unit tests prove the project, not the rows: a build without them is still full. -#}
+{% macro is_full_build() %}
+{%- set args = invocation_args_dict -%}
+{{ flags.WHICH == 'build'
+    and not args.get('select')
+    and not args.get('exclude')
+    and not args.get('resource_types')
+    and (args.get('exclude_resource_types') or []) | list in [[], ['unit_test']] }}
+{%- endmacro %}
 
 
 {% macro start_build_log() %}
@@ -43,9 +54,7 @@ insert into build_log
 select
     '{{ invocation_id }}',
     '{{ flags.WHICH }}',
-    {{ flags.WHICH == 'build' and not invocation_args_dict.get('select')
-        and not invocation_args_dict.get('exclude') and not invocation_args_dict.get('resource_types')
-        and not invocation_args_dict.get('exclude_resource_types') }},
+    {{ is_full_build() }},
     now(),
     null,
     'running',

@@ -6,12 +6,12 @@
 
 {#- An additive part: combine parts with sum(), read them with from_fixed(). Values are finite and below 1e18. -#}
 {% macro to_fixed(value) -%}
-    cast({{ value }} * 1152921504606846976.0::double as hugeint)
+    cast({{ value }} * cast(1152921504606846976.0 as double) as hugeint)
 {%- endmacro %}
 
 
 {% macro from_fixed(value) -%}
-    (cast({{ value }} as double) / 1152921504606846976.0::double)
+    (cast({{ value }} as double) / cast(1152921504606846976.0 as double))
 {%- endmacro %}
 
 

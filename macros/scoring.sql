@@ -78,6 +78,14 @@ from (
 {% endmacro %}
 
 
+{#- Version of a model that is built anew each time: its code and the seeds it reads. -#}
+{% macro model_sha() %}
+{%- if execute -%}
+    {{ sha256_of(model.raw_code ~ seed_checksums()) }}
+{%- endif -%}
+{% endmacro %}
+
+
 {% macro sha256_of(text) %}
 {%- if execute -%}
     {{ run_query("select sha256('" ~ (text | replace("'", "''")) ~ "')").columns[0].values()[0] }}

@@ -76,7 +76,7 @@ def _root(
     pass
 
 
-@_command("coglake ingest cogbench --mirror ../shared/data/mirror")
+@_command("coglake ingest cogbench --mirror ./mirror")
 def ingest(
     *,
     sources: Annotated[
@@ -125,7 +125,7 @@ def build(
 
 
 @_command("coglake export table3 --format md --models 'Llama*' --models Qwen -o table3.md")
-def export(  # noqa: PLR0913 - one parameter per option
+def export(
     what: Annotated[Exportable, typer.Argument(help="The table.")],
     *,
     form: Annotated[Format, typer.Option("--format", help="Form of the file.")] = Format.CSV,

@@ -13,7 +13,7 @@ from store.lake import ensure_schema_parts
 from store.settings import home
 
 
-class Plugin(BasePlugin):  # type: ignore[misc]
+class Plugin(BasePlugin):
     """Plugin named in ``profiles.yml``."""
 
     def initialize(self, plugin_config: dict[str, Any]) -> None:

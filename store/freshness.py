@@ -5,7 +5,8 @@ from pathlib import Path
 
 import duckdb
 
-from store.errors import NothingToExport
+from store.database import connect
+from store.errors import NothingToExport, StoreError
 from store.settings import Home
 
 _BUILD_AGAIN = "run `coglake build`"
@@ -91,6 +92,19 @@ def require_fresh(con: duckdb.DuckDBPyConnection, lake: Home, project: Path) -> 
             f"(expected {built.project_sha256[:12]}, found {project_sha256[:12]}); {_BUILD_AGAIN}"
         )
     return built
+
+
+def is_proved(lake: Home, project: Path) -> bool:
+    """Tell whether a full build of this very project and DuckDB version succeeded before."""
+    try:
+        con = connect(lake)
+    except StoreError:
+        return False
+    try:
+        done = {build.project_sha256 for build in builds(con) if build.is_full and build.status == "success"}
+        return bool(done) and _fingerprints(con, lake, project)[1] in done
+    finally:
+        con.close()
 
 
 def has_table(con: duckdb.DuckDBPyConnection, name: str) -> bool:

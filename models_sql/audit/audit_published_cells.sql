@@ -147,7 +147,8 @@ archive_scores as (
         case
             when not is_covered then 'the source holds no raw rows of this agent'
             when not is_computed_here then coalesce(note, 'no metric is declared for this label')
-            when published is null and computed is null then 'not defined: ' || coalesce(missing_reason, 'no rows')
+            when published is null and computed is null
+                then 'not defined: ' || coalesce(missing_reason, 'no rows')
             when published is null then 'the published cell is empty'
             when computed is null then coalesce(missing_reason, 'no rows of this episode')
             when abs(computed - published) > 1e-6
@@ -175,7 +176,8 @@ printed_cells as (
         case
             when cells.column_id is null then 'no run of this model in the lake'
             when cells.value is null then cells.reason
-            when cells.printed <> printed.printed then 'prints ' || cells.printed || ', published ' || printed.printed
+            when cells.printed <> printed.printed
+                then 'prints ' || cells.printed || ', published ' || printed.printed
         end as reason
     from {{ ref('s1cogbench_published') }} as printed
     inner join {{ ref('s1cogbench_metrics') }} as primary_metrics

@@ -19,7 +19,7 @@ expectations as (
         modes.mode_id,
         known.value,
         case when known.value is null then 'waits for its items: ' || modes.item_source end as reason,
-        '{{ sha256_of(model.raw_code ~ seed_checksums()) }}' as scorer_sha
+        '{{ model_sha() }}' as scorer_sha
     from modes
     left join known on modes.mode_id = known.mode_id
 

@@ -31,7 +31,8 @@ runs as (
 
 mode_runs as (
 
-    -- one run fills a cell: of several, the last started, then the newest importer; the others stay in metrics
+    -- one run fills a cell: of several, the last started, then the newest importer;
+    -- the others stay in metrics
     select
         runs.*,
         planned.mode_id

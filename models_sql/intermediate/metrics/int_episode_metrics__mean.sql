@@ -40,7 +40,10 @@ episodes as (
         -- trials that the episode should have and the source does not
         case
             when max(metrics.readout) is null
-                then greatest(coalesce(max(modes.trials_per_episode), 0) - cast(sum(sums.n_rows) as bigint), 0)
+                then
+                    greatest(
+                        coalesce(max(modes.trials_per_episode), 0) - cast(sum(sums.n_rows) as bigint), 0
+                    )
             else 0
         end as n_absent
     from sums
@@ -70,7 +73,8 @@ counted as (
         n_missing_option,
         value_sum_fixed,
         case
-            when n_absent > 0 then n_absent || ' trials of an episode are not in the source' else status_reason
+            when n_absent > 0 then n_absent || ' trials of an episode are not in the source'
+            else status_reason
         end as status_reason,
         scorer_sha
     from episodes

@@ -35,7 +35,7 @@ ordered as (
         run_id,
         metric,
         list(value order by value) as ordered_values,
-        (count(*) - 1) * max(trim_share) as position
+        (count(*) - 1) * max(trim_share) as place
     from run_values
     group by run_id, metric
 
@@ -47,9 +47,12 @@ cuts as (
     select
         run_id,
         metric,
-        ordered_values[cast(floor(position) as bigint) + 1]
-        + (position - floor(position))
-        * (ordered_values[cast(ceil(position) as bigint) + 1] - ordered_values[cast(floor(position) as bigint) + 1]) as cut
+        ordered_values[cast(floor(place) as bigint) + 1]
+        + (place - floor(place))
+        * (
+            ordered_values[cast(ceil(place) as bigint) + 1]
+            - ordered_values[cast(floor(place) as bigint) + 1]
+        ) as cut
     from ordered
 
 ),

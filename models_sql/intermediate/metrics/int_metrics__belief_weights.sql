@@ -35,8 +35,8 @@ answers as (
         outputs.run_id,
         outputs.mode_id,
         outputs.episode_id,
-        cast(items.facts_json ->> '$.prior' as double) as prior,
-        cast(items.facts_json ->> '$.likelihood' as double) as likelihood,
+        cast(items.facts_json ->> '$.prior' as double) as prior_left,
+        cast(items.facts_json ->> '$.likelihood' as double) as likelihood_left,
         -- greatest() and least() pass over null, so a missing report is kept apart
         case
             when outputs.response_number is not null
@@ -54,8 +54,8 @@ logits as (
         run_id,
         mode_id,
         episode_id,
-        ln(prior / (1 - prior)) as prior_logit,
-        ln(likelihood / (1 - likelihood)) as likelihood_logit,
+        ln(prior_left / (1 - prior_left)) as prior_logit,
+        ln(likelihood_left / (1 - likelihood_left)) as likelihood_logit,
         ln(report / (1 - report)) as report_logit
     from answers
 
@@ -83,7 +83,7 @@ episodes as (
         count(*) filter (where is_usable) as n_scored,
         coalesce(sum({{ to_fixed('prior_logit * prior_logit') }}) filter (where is_usable), 0) as pp,
         coalesce(sum({{ to_fixed('prior_logit * likelihood_logit') }}) filter (where is_usable), 0) as pl,
-        coalesce(sum({{ to_fixed('likelihood_logit * likelihood_logit') }}) filter (where is_usable), 0) as ll,
+        coalesce(sum({{ to_fixed('power(likelihood_logit, 2)') }}) filter (where is_usable), 0) as ll,
         coalesce(sum({{ to_fixed('prior_logit * report_logit') }}) filter (where is_usable), 0) as pr,
         coalesce(sum({{ to_fixed('likelihood_logit * report_logit') }}) filter (where is_usable), 0) as lr
     from usable
@@ -188,72 +188,72 @@ weights as (
 
 ),
 
-estimates as (
+crossed as (
 
     select
-        run_id,
-        mode_id,
-        n_planned,
-        n_scored,
-        n_clusters,
-        unnest([
-            {
-                'metric': 'prior_weight',
-                'estimate': prior_weight,
-                'variance': prior_variance
-            },
-            {
-                'metric': 'likelihood_weight',
-                'estimate': likelihood_weight,
-                'variance': likelihood_variance
-            },
-            {
-                'metric': 'weight_difference',
-                'estimate': prior_weight - likelihood_weight,
-                'variance': prior_variance + likelihood_variance - 2 * covariance
-            },
-            {
-                -- delta method
-                'metric': 'weight_ratio',
-                'estimate': weight_ratio,
-                'variance': (
-                    prior_variance - 2 * weight_ratio * covariance + power(weight_ratio, 2) * likelihood_variance
-                ) / nullif(power(likelihood_weight, 2), 0)
-            }
-        ], recursive := true),
-        correction
+        weights.*,
+        weight_names.metric
     from weights
+    cross join (
+        values ('prior_weight'), ('likelihood_weight'), ('weight_difference'), ('weight_ratio')
+    ) as weight_names (metric)
 
 ),
 
-rows as (
+named as (
+
+    -- one row per weight; the variance of the ratio is by the delta method
+    select
+        *,
+        case metric
+            when 'prior_weight' then prior_weight
+            when 'likelihood_weight' then likelihood_weight
+            when 'weight_difference' then prior_weight - likelihood_weight
+            when 'weight_ratio' then weight_ratio
+        end as estimate,
+        case metric
+            when 'prior_weight' then prior_variance
+            when 'likelihood_weight' then likelihood_variance
+            when 'weight_difference' then prior_variance + likelihood_variance - 2 * covariance
+            when 'weight_ratio'
+                then (
+                    prior_variance
+                    - 2 * weight_ratio * covariance
+                    + power(weight_ratio, 2) * likelihood_variance
+                ) / nullif(power(likelihood_weight, 2), 0)
+        end as variance
+    from crossed
+
+),
+
+finished as (
 
     select
-        estimates.run_id,
-        estimates.mode_id,
+        named.run_id,
+        named.mode_id,
         metrics.metric,
-        metrics.scale * estimates.estimate as value_scored,
-        estimates.n_planned,
-        estimates.n_scored,
-        estimates.n_planned - estimates.n_scored as n_unparsed,
+        metrics.scale * named.estimate as value_scored,
+        named.n_planned,
+        named.n_scored,
+        named.n_planned - named.n_scored as n_unparsed,
         cast(0 as bigint) as n_error,
         cast(0 as bigint) as n_too_long,
         cast(0 as bigint) as n_missing_option,
-        estimates.n_clusters,
-        metrics.scale * sqrt(greatest(estimates.variance, 0) * estimates.correction) as se,
+        named.n_clusters,
+        metrics.scale * sqrt(greatest(named.variance, 0) * named.correction) as se,
         case
-            when estimates.n_scored < estimates.n_planned then 'no finite report, prior or likelihood'
-            when estimates.estimate is null then 'prior and likelihood do not vary apart'
+            when named.n_scored < named.n_planned then 'no finite report, prior or likelihood'
+            when named.estimate is null then 'prior and likelihood do not vary apart'
         end as status_reason
-    from estimates
+    from named
     inner join metrics
         on
-            estimates.mode_id = metrics.mode_id
-            and estimates.metric = metrics.metric
+            named.mode_id = metrics.mode_id
+            and named.metric = metrics.metric
 
 )
 
 select
     *,
-    '{{ sha256_of(model.raw_code ~ seed_checksums()) }}' as scorer_sha
-from rows
+    '{{ model_sha() }}' as scorer_sha
+from finished

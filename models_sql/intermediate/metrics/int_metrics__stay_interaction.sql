@@ -18,10 +18,10 @@ contrasts (readout, weight) as (
 
     -- with -1/+1 coding the least-squares interaction of this saturated design is a contrast of cell means
     values
-    ('common_rewarded', 0.25::double),
-    ('common_unrewarded', -0.25::double),
-    ('rare_rewarded', -0.25::double),
-    ('rare_unrewarded', 0.25::double)
+    ('common_rewarded', cast(0.25 as double)),
+    ('common_unrewarded', cast(-0.25 as double)),
+    ('rare_rewarded', cast(-0.25 as double)),
+    ('rare_unrewarded', cast(0.25 as double))
 
 ),
 
