@@ -23,6 +23,7 @@ from store.settings import home
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _BUG = 70
+_WIDE = 10_000
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -63,7 +64,8 @@ def show(sheet: Sheet, *, as_json: bool = False) -> None:
         grid.add_column(Text(header), overflow="fold", justify="right" if right else "left")
     for row in sheet.rows:
         grid.add_row(*(Text(text(cell)) for cell in row))
-    Console(file=sys.stdout).print(grid)
+    # into a file or a pipe a row stays one line
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDE).print(grid)
 
 
 @contextmanager

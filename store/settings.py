@@ -41,8 +41,17 @@ class Home:
 
 
 def home() -> Home:
-    """Return the lake that ``COGLAKE_HOME`` names."""
-    return Home(Path(os.environ.get("COGLAKE_HOME") or "lake"))
+    """Return the lake that ``COGLAKE_HOME`` names.
+
+    Raises
+    ------
+    WrongUsage
+        If the path has a character that DuckDB would read as a pattern: the raw tables are globs below it.
+    """
+    root = os.environ.get("COGLAKE_HOME") or "lake"
+    if patterns := sorted(set("*?[]{}") & set(str(Path(root).resolve()))):
+        raise WrongUsage(f"COGLAKE_HOME={root}: choose a path without {' '.join(patterns)}")
+    return Home(Path(root))
 
 
 def project_dir() -> Path:
