@@ -2,33 +2,38 @@
 
 Three seeded stand-ins, named ``demo-...`` so that none can fill a published cell, play seven environments.
 A world is everything that can happen, drawn before play; a player is given only a ``...Seen``: what the
-instructions and the trials so far have shown. ``scores_data.csv`` states the published rules once more,
-apart from the SQL, so that the audit has something to compare with.
+instructions and the trials so far have shown.
 
 The bytes are the same on every machine: ``RandomState`` streams are frozen, draws are integers or sort keys,
 every written number is an integer over a power of ten, and sums are exact (``math.fsum``).
 """
 
 import codecs
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from operator import mul
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from generate.demo_scores import (
+    FLAGS,
+    Scores,
+    Table,
+    score_balloons,
+    score_offers,
+    score_restless,
+    score_reward,
+    score_two_step,
+    score_urn,
+)
+
 REVISION = "1"
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Rng = np.random.RandomState
-Table = dict[str, NDArray[Any]]  # column name -> one value per row, in file order
-Scores = Mapping[
-    str, float | None
-]  # label -> value, in the order of the archive's columns; None: not computed
 
 
 def _ints(rng: Rng, low: int, high: int, shape: tuple[int, ...]) -> Ints:
@@ -55,10 +60,6 @@ def _flat(shape: tuple[int, ...], columns: Mapping[str, NDArray[Any]]) -> Table:
     return {
         name: np.broadcast_to(values, shape).ravel() for name, values in (indices | dict(columns)).items()
     }
-
-
-def _mean(values: NDArray[Any]) -> float:
-    return math.fsum(values.tolist()) / values.size
 
 
 # ---- what a player sees, and the players ----
@@ -305,25 +306,6 @@ def play_restless(world: BanditWorld, player: Uniform) -> Table:
     }
 
 
-def score_reward(label: str, *not_computed: str) -> Callable[[Table], Scores]:
-    """Return the rule of mean reward in points; the fits that the archive puts beside it are not computed."""
-    return lambda table: {label: _mean(table["reward"]), **dict.fromkeys(not_computed)}
-
-
-def score_restless(table: Table) -> Scores:
-    """Mean reward, confidence and accuracy; quadratic score rule on raw and on min-max scaled confidence."""
-    accurate, confidence = table["accurate"], table["confidence"]
-    low, high = confidence.min(), confidence.max()
-    scaled = (confidence - low) / (high - low) if high > low else confidence
-    return {
-        "rewards mean": _mean(table["reward"]),
-        "meta-cognitive sensitivity": _mean(1 - (accurate - confidence) * (accurate - confidence)),
-        "confidence mean": _mean(confidence),
-        "mean accuracy": _mean(accurate),
-        "adjusted qsr": _mean(1 - (accurate - scaled) * (accurate - scaled)),
-    }
-
-
 # ---- BART ----
 
 
@@ -366,15 +348,6 @@ def play_balloons(world: BalloonWorld, player: Uniform) -> Table:
     return _flat(letters.shape, columns)
 
 
-def score_balloons(table: Table) -> Scores:
-    """Mean reward, mean pumps, and mean reward where the balloon did not explode."""
-    return {
-        "Average rewards": _mean(table["reward"]),
-        "Risk": _mean(table["pumps"]),
-        "Adj Risk": _mean(table["reward"][~table["exploded"]]),
-    }
-
-
 # ---- ProbabilisticReasoning ----
 
 
@@ -400,29 +373,7 @@ def play_urn(seen: UrnSeen, player: Uniform) -> Table:
     return _flat(seen.prior.shape, columns)
 
 
-def score_urn(table: Table) -> Scores:
-    """One minus the mean absolute error; prior and likelihood weights by OLS of logits without intercept."""
-    prior = table["prior"]
-    likelihood = np.where(table["red_observation"], table["lh"], 1 - table["lh"])
-    report = np.clip(table["left_pred"], 1e-5, 1 - 1e-5)
-    posterior = prior * likelihood / (prior * likelihood + (1 - prior) * (1 - likelihood))
-    x, z, y = ([math.log(p / (1 - p)) for p in column.tolist()] for column in (prior, likelihood, report))
-    xx, zz, xz, xy, zy = (math.fsum(map(mul, *pair)) for pair in ((x, x), (z, z), (x, z), (x, y), (z, y)))
-    # the last digits of a logarithm differ between machines; adding 0.0 turns -0.0 into 0.0
-    prior_weight = round((xy * zz - zy * xz) / (xx * zz - xz * xz), 9) + 0.0
-    likelihood_weight = round((zy * xx - xy * xz) / (xx * zz - xz * xz), 9) + 0.0
-    return {
-        "1 - Difference to bayes optimal posterior prediction": 1 - _mean(np.abs(posterior - report)),
-        "prior weighting": prior_weight,
-        "likelihood weighting": likelihood_weight,
-        "prior / likelihood": prior_weight / likelihood_weight,
-        "prior - likelihood": prior_weight - likelihood_weight,
-    }
-
-
 # ---- TemporalDiscounting ----
-
-_FLAGS = ("present bias", "subaddictivity", "delay-speedup asymmetry-1", "delay-length asymmetry-2")
 
 
 def offer_world(rng: Rng) -> OfferSeen:
@@ -438,14 +389,8 @@ def play_offers(seen: OfferSeen, player: Uniform) -> Table:
     """
     later = player.later(seen)
     flags = (later[:, 0::2] != later[:, 1::2]).astype(np.int64)
-    columns = {"score": later.sum(axis=1)} | dict(zip(_FLAGS, flags.T, strict=False))
+    columns = {"score": later.sum(axis=1)} | dict(zip(FLAGS, flags.T, strict=False))
     return _flat((len(later), 1), {name: values[:, None] for name, values in columns.items()})
-
-
-def score_offers(table: Table) -> Scores:
-    """Score and flags of one run, as they are."""
-    flags = {flag: _mean(table[flag]) for flag in _FLAGS}
-    return {"temporal discounting score": _mean(table["score"]), **flags}
 
 
 # ---- TwoStepTask ----
@@ -488,19 +433,6 @@ def play_two_step(world: TwoStepWorld, player: Uniform) -> Table:
         **{f"probs{letter}": world.rates[..., i] / 10_000 for i, letter in enumerate("ABCD")},
     }
     return _flat(shape, columns)
-
-
-def score_two_step(table: Table) -> Scores:
-    """Mean reward, and the reward x common interaction on taking the same ship in the run's next row."""
-    is_stay, has_next = table["action1"][1:] == table["action1"][:-1], table["run"][1:] == table["run"][:-1]
-    is_rewarded, is_common = table["reward"][:-1] == 1, (table["action1"] == table["state"])[:-1]
-
-    def stay(rewarded: bool, common: bool) -> float:
-        return _mean(is_stay[has_next & (is_rewarded == rewarded) & (is_common == common)])
-
-    # with -1/+1 coding the saturated OLS model is these four means
-    interaction = stay(True, True) - stay(True, False) - stay(False, True) + stay(False, False)
-    return {"rewards mean": _mean(table["reward"]), "interaction effect": interaction / 4}
 
 
 # ---- files ----
@@ -574,7 +506,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         offer_world,
         play_offers,
         score_offers,
-        ",".join((*_FLAGS, "score")),
+        ",".join((*FLAGS, "score")),
         (_P1, _B1, _B2, _B3, _B4),
     ),
     "TwoStepTask": Experiment(

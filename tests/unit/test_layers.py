@@ -1,0 +1,133 @@
+"""Layers only point one way, and both sides of each contract say the same."""
+
+import ast
+import csv
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from store.schemas import RAW_TABLES
+
+PROJECT = Path(__file__).resolve().parents[2]
+MODELS = PROJECT / "models_sql"
+SCORED = MODELS / "intermediate" / "scored"
+
+# rules that the metrics declare and that no file computes yet
+PENDING_RULES = {"human_nll"}
+
+
+def python_files(package):
+    return sorted((PROJECT / package).rglob("*.py"))
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def packages_of(path):
+    return {name.split(".")[0] for name in imported(path)}
+
+
+def properties(key):
+    for path in sorted(MODELS.rglob("*.yml")):
+        yield from yaml.safe_load(path.read_text(encoding="utf-8")).get(key, [])
+
+
+def seed(name):
+    with (PROJECT / "manifests" / f"{name}.csv").open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+@pytest.mark.parametrize("path", python_files("ingest"), ids=lambda path: path.name)
+def test_ingest_knows_the_store_alone(path):
+    assert not packages_of(path) & {"generate"}
+
+
+@pytest.mark.parametrize("path", python_files("generate"), ids=lambda path: path.name)
+def test_generate_knows_the_store_alone(path):
+    assert not packages_of(path) & {"ingest"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    # commands put the layers together; they are loaded when their command runs
+    [path for path in python_files("store") if not path.name.startswith("command_")],
+    ids=lambda path: path.name,
+)
+def test_the_store_knows_no_layer_above_it(path):
+    assert not packages_of(path) & {"ingest", "generate"}
+
+
+@pytest.mark.parametrize("path", python_files("store"), ids=lambda path: path.name)
+def test_no_engine_is_imported_by_the_store(path):
+    assert not packages_of(path) & {"torch", "transformers", "vllm"}
+
+
+def test_arrow_schemas_and_source_yaml_declare_the_same_columns_in_the_same_order():
+    (raw,) = properties("sources")
+    declared = {table["name"]: [column["name"] for column in table["columns"]] for table in raw["tables"]}
+    assert declared == {table: schema.names for table, schema in RAW_TABLES.items()}
+
+
+def test_every_model_has_a_description_that_starts_with_its_grain():
+    described = {model["name"]: " ".join(model["description"].split()) for model in properties("models")}
+    models = {path.stem for path in MODELS.rglob("*.sql")}
+    assert set(described) == models
+    assert [name for name, text in described.items() if not text.startswith("Grain: one row per")] == []
+
+
+def test_every_rule_file_is_in_the_stack_and_every_rule_is_declared():
+    files = {path.stem.removeprefix("int_scored__") for path in SCORED.glob("int_scored__*.sql")}
+    stack = (MODELS / "intermediate" / "int_scored.sql").read_text(encoding="utf-8")
+    assert set(re.findall(r"ref\('int_scored__(\w+)'\)", stack)) == files
+    assert {row["rule"] for row in seed("s1cogbench_metrics") if row["rule"]} == files | PENDING_RULES
+
+
+def test_every_rule_names_itself_as_its_file_does():
+    for path in SCORED.glob("int_scored__*.sql"):
+        rule = path.stem.removeprefix("int_scored__")
+        text = path.read_text(encoding="utf-8")
+        assert f"scored_rule('{rule}')" in text, path.name
+        assert f"'{rule}' as rule" in text, path.name
+
+
+def test_every_rule_has_a_unit_test():
+    tested = {test["model"] for test in properties("unit_tests")}
+    rules = {path.stem for path in SCORED.glob("int_scored__*.sql")}
+    rules |= {path.stem for path in MODELS.rglob("int_uniform__*.sql")}
+    rules |= {path.stem for path in MODELS.rglob("int_*metrics__*.sql")}
+    assert rules - tested == set()
+
+
+def test_every_mode_has_one_primary_metric_by_its_own_rule():
+    primary = {row["mode_id"]: row["rule"] for row in seed("s1cogbench_metrics") if row["is_primary"] == "true"}
+    assert primary == {row["mode_id"]: row["scored_rule"] for row in seed("s1cogbench_modes")}
+
+
+def test_no_mode_is_named_in_sql():
+    modes = {row["mode_id"] for row in seed("s1cogbench_modes")}
+    # names of rules, which modes of one kind carry too
+    modes -= {row["uniform_rule"] for row in seed("s1cogbench_modes")}
+    for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql")]:
+        text = path.read_text(encoding="utf-8")
+        assert [mode for mode in modes if f"'{mode}'" in text] == [], path.name
+
+
+def test_published_labels_point_to_declared_metrics():
+    declared = {(row["mode_id"], row["metric"]) for row in seed("s1cogbench_metrics")}
+    for row in seed("cogbench_published_labels"):
+        assert row["metric"] or row["note"], row["label"]
+        if row["metric"]:
+            assert (row["mode_id"], row["metric"]) in declared, row["label"]
+
+
+def test_no_model_is_external():
+    # dbt-duckdb writes an empty external model as one row of nulls
+    for path in [*MODELS.rglob("*.sql"), PROJECT / "dbt_project.yml"]:
+        assert "external" not in path.read_text(encoding="utf-8").replace("external_location", ""), path.name
