@@ -1,4 +1,4 @@
-"""Published scores of the demo's archive, stated apart from the SQL so that the audit has something to compare.
+"""Published scores of the demo's archive, stated apart from the SQL: the audit compares with them.
 
 Labels and rules are those of the archive; a score that needs a fit is None, and stays empty in the file.
 """
