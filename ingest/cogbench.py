@@ -9,7 +9,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import duckdb
@@ -434,11 +434,16 @@ class CogBenchImporter:
         if experiment_name not in EXPERIMENTS:
             raise InvalidSource(f"{where}: experiment {experiment_name} is not known to the importer")
         experiment = EXPERIMENTS[experiment_name]
-        with duckdb.connect() as con:
-            con.execute(_MACROS)
-            if _SCORES_FILE.fullmatch(file.path):
-                return _read_scores(con, source, file, path, run_id, experiment.mode_id)
-            return _read_data(con, source, file, path, run_id, experiment)
+        if _SCORES_FILE.fullmatch(file.path):
+            return _read_scores(self._con, source, file, path, run_id, experiment.mode_id)
+        return _read_data(self._con, source, file, path, run_id, experiment)
+
+    @cached_property
+    def _con(self) -> duckdb.DuckDBPyConnection:
+        """One database in memory for all files: opening one takes longer than reading most of them."""
+        con = duckdb.connect()
+        con.execute(_MACROS)
+        return con
 
 
 def _read_data(
@@ -509,7 +514,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str, experiment: Ex
         try:
             con.execute(
                 """
-                create table source as
+                create or replace table source as
                 select row_number() over () as source_row, *
                 from read_csv(
                     $path, columns = $columns, header = true, auto_detect = false,
@@ -521,7 +526,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str, experiment: Ex
         except duckdb.Error as error:
             raise InvalidSource(f"{where}: not readable as CSV ({_csv_fault(error)})") from error
     else:
-        con.execute("create table source (source_row bigint)")
+        con.execute("create or replace table source (source_row bigint)")
     for name in sorted((experiment.columns | experiment.optional) - set(columns)):
         con.execute(f'alter table source add column "{name}" varchar')
     return int(con.execute("select count(*) from source").fetchall()[0][0])
@@ -616,7 +621,7 @@ def _read_scores(
         """
         for name in scores
     )
-    con.execute(f"create table published as {long}")
+    con.execute(f"create or replace table published as {long}")
     published = con.sql(
         """
         select $source_id as source_id, $uri as source_uri, $mode_id as mode_id,

@@ -106,8 +106,10 @@ def test_every_rule_has_a_unit_test():
 
 
 def test_every_mode_has_one_primary_metric_by_its_own_rule():
-    primary = {row["mode_id"]: row["rule"] for row in seed("s1cogbench_metrics") if row["is_primary"] == "true"}
-    assert primary == {row["mode_id"]: row["scored_rule"] for row in seed("s1cogbench_modes")}
+    metrics = [row for row in seed("s1cogbench_metrics") if row["is_primary"] == "true"]
+    assert {row["mode_id"]: row["rule"] for row in metrics} == {
+        row["mode_id"]: row["scored_rule"] for row in seed("s1cogbench_modes")
+    }
 
 
 def test_no_mode_is_named_in_sql():
