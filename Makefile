@@ -51,7 +51,7 @@ test-engines: .venv-engines/installed
 lock: setup
 	@$(BIN)/python -m pip install -q --disable-pip-version-check "uv>=0.9"
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+		--generate-hashes --no-strip-extras --no-emit-index-url --no-header -q -o requirements.lock
 
 clean:
 	rm -rf .venv .venv-engines lake target logs build *.egg-info

@@ -85,14 +85,14 @@ def new_lake(tmp_path: Path, files: Mapping[str, str | bytes]) -> Home:
     """Make a lake of files such as ``{"BART/data/gpt-4.csv": text}``, none of which may be refused."""
     lake = Home(tmp_path / "lake")
     report = add_files(lake, files)
-    assert report.failures == ()
+    assert report.failures == (), report.failures
     return lake
 
 
 def built(lake: Home, project: Path, **choices: Any) -> BuildReport:
     """Build in this process; a failed node is a failure of the test."""
     report = build(lake, project, **choices)
-    assert report.failures == ()
+    assert report.failures == (), report.failures
     return report
 
 
