@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
@@ -378,8 +379,8 @@ def _peak() -> int:
 
 def _in_new_process(function: Callable[[_Task], _Result], tasks: Iterable[_Task]) -> list[_Result]:
     """Run each task in a process of its own, one after another, because peak memory never falls."""
-    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        return pool.map(function, tasks, chunksize=1)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        return list(pool.map(function, tasks))
 
 
 def measure_size(n_rows: int) -> dict[str, Measured]:
@@ -389,16 +390,17 @@ def measure_size(n_rows: int) -> dict[str, Measured]:
         _in_new_process(write_rows, [(root, n_rows)])
         (models,) = _in_new_process(compile_models, [root])
         _in_new_process(make_views, [(root, models)])
-        results = {}
-        for way in WAYS:
-            if way == "JSON loop" and n_rows > JSON_ROWS:
-                continue
-            repeats = _in_new_process(measure, [(way, root)] * N_REPEATS)
-            results[way] = Measured(
-                min(repeat.seconds for repeat in repeats),
-                max(repeat.peak_beyond_start for repeat in repeats),
-                repeats[0].scores,
-            )
+        ways = [way for way in WAYS if way != "JSON loop" or n_rows <= JSON_ROWS]
+        # in turn, so that what else the machine does falls on all of them
+        repeats = _in_new_process(measure, [(way, root) for _ in range(N_REPEATS) for way in ways])
+    results = {}
+    for position, way in enumerate(ways):
+        own = repeats[position :: len(ways)]
+        results[way] = Measured(
+            min(repeat.seconds for repeat in own),
+            max(repeat.peak_beyond_start for repeat in own),
+            own[0].scores,
+        )
     _require_same_scores(results)
     return results
 

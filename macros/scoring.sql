@@ -93,6 +93,33 @@ from (
 {% endmacro %}
 
 
+{#- Quadratic score of a confidence, 1 - (right - confidence)^2, one row per decision. -#}
+{% macro quadratic_scores(rule_name, confidence) %}
+    select
+        run_id,
+        mode_id,
+        episode_id,
+        cast(null as varchar) as item_id,
+        step_index,
+        '{{ rule_name }}' as rule,
+        cast(null as varchar) as readout,
+        case
+            when status = 'ok'
+                then 1 - power(cast(list_contains(credited_options, action) as double) - {{ confidence }}, 2)
+        end as value,
+        case
+            when status = 'ok' and credited_options is null then 'error'
+            when status = 'ok' and confidence is null then 'unparsed'
+            else status
+        end as status,
+        case
+            when status = 'ok' and credited_options is null then 'the credited options are not known'
+            when status <> 'ok' or confidence is null then coalesce(status_reason, 'no confidence')
+        end as status_reason,
+        part_id
+{% endmacro %}
+
+
 {#- Modes whose metrics use one rule: which raw rows the rule has to score. -#}
 {% macro modes_scored_by(rule) %}
     select distinct metrics.mode_id

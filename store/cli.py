@@ -3,7 +3,6 @@
 What a sub-command needs is imported when it runs: help stays quick, and a look at the lake loads neither
 dbt nor an engine.
 """
-# ruff: noqa: PLC0415
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum

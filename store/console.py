@@ -112,7 +112,8 @@ def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
 
 def _report(error: Exception) -> int:
     """Say what went wrong and return the exit code."""
-    from store.database import explain  # noqa: PLC0415 - DuckDB is slow to import and most commands do not fail
+    # DuckDB is slow to import, and most commands do not fail
+    from store.database import explain
 
     if os.environ.get("COGLAKE_DEBUG"):
         traceback.print_exception(error)

@@ -1,6 +1,7 @@
 """What tests share: a copy of the project, the demo lake built once, and the mirror or its absence."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_real_lake(tmp_path_factory) -> Iterator[None]:
+    """A command that is told nothing writes here, and not into the lake of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COGLAKE_HOME", str(tmp_path_factory.mktemp("home") / "lake"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def project(tmp_path_factory) -> Path:
     """A copy of the project; a test that edits it takes a copy of its own."""
     return copy_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="session")
+def empty_lake(tmp_path_factory, project) -> Home:
+    """A lake without rows, built once. Read only."""
+    lake = Home(tmp_path_factory.mktemp("empty") / "lake")
+    built(lake, project)
+    return lake
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,12 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
+from jinja2 import Environment
 
 from ingest.pipeline import SourceReport, ingest
 from store.build import BuildReport, build
@@ -81,9 +82,15 @@ def add_files(lake: Home, files: Mapping[str, str | bytes]) -> SourceReport:
     return report
 
 
-def new_lake(tmp_path: Path, files: Mapping[str, str | bytes]) -> Home:
-    """Make a lake of files such as ``{"BART/data/gpt-4.csv": text}``, none of which may be refused."""
+def new_lake(tmp_path: Path, files: Mapping[str, str | bytes], like: Home | None = None) -> Home:
+    """Make a lake of files such as ``{"BART/data/gpt-4.csv": text}``, none of which may be refused.
+
+    With ``like``, it starts from that lake's database: what is proved there needs no second proof.
+    """
     lake = Home(tmp_path / "lake")
+    if like is not None:
+        lake.root.mkdir(parents=True)
+        shutil.copy(like.database, lake.database)
     report = add_files(lake, files)
     assert report.failures == (), report.failures
     return lake
@@ -136,6 +143,12 @@ def coglake(
         capture_output=True,
         check=False,
     )
+
+
+def macro(file: str, name: str) -> Callable[..., str]:
+    """Return a macro of the project that needs nothing of dbt; called, it gives SQL."""
+    template = Environment(autoescape=False).from_string((ROOT / "macros" / file).read_text())
+    return getattr(template.module, name)
 
 
 def _row_text(row: Mapping[str, Any]) -> str:

@@ -173,7 +173,7 @@ def test_unrounded_reference_prints_as_the_cell_by_printf_and_not_by_half_up(mod
 
 def test_a_footnote_mark_stands_on_as_many_references_as_its_footnote_covers():
     marks = Counter(row["reference_mark"] for row in rows("s1cogbench_references"))
-    assert marks == {"†": 6, "¶": 9, "∗": 2, "§": 1, "": 9}  # noqa: RUF001
+    assert marks == {"†": 6, "¶": 9, "∗": 2, "§": 1, "": 9}
 
 
 def test_provenance_keeps_the_authors_work_apart_from_ours():

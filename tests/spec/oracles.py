@@ -1,0 +1,586 @@
+"""Every scoring rule once more, in plain Python, from the text of a CSV file of the archive.
+
+Nothing here comes from store, ingest, generate or models_sql. A rule turns each row that it should score
+into an :class:`Answer`; an estimator turns answers into an :class:`Expected` metric. Sums are exact
+(``math.fsum`` or ``Fraction``). Standard errors treat episodes as independent and rows within one as not.
+"""
+
+import csv
+import io
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+Row = Mapping[str, str]
+
+CLIP = 1e-5
+TRIMMED_SHARE = Fraction(5, 100)
+N_BALLOONS = 45
+N_RESTLESS_TRIALS = 80
+N_FORCED_TRIALS = 4
+
+
+class Answer(NamedTuple):
+    """One row of a rule: its episode and its value, or why it has none (``unparsed`` or ``error``)."""
+
+    episode: str
+    value: float | None
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One metric: the value over what could be scored, its standard error, and the counts."""
+
+    value_scored: float | None
+    se: float | None
+    n_planned: int
+    n_scored: int
+    n_unparsed: int
+    n_error: int
+    n_clusters: int
+
+    @property
+    def value(self) -> float | None:
+        """The value if no planned row is missing: never a partial score."""
+        return self.value_scored if self.n_scored == self.n_planned else None
+
+
+# ---- cells ----
+
+
+def rows_of(text: str | bytes) -> list[Row]:
+    """Return the data rows of a CSV text, with or without a byte order mark."""
+    decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+    return list(csv.DictReader(io.StringIO(decoded, newline="")))
+
+
+def number(cell: str | None) -> float | None:
+    """Return a finite number; None for anything else and for the archive's missing-value code -9999."""
+    try:
+        value = float(cell or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value != -9999 else None
+
+
+def probability(cell: str | None) -> float | None:
+    """Return a number in [0, 1]."""
+    value = number(cell)
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def label(cell: str | None) -> str:
+    """Return a whole number without its decimals, so that run 3 and run 3.0 are one; else the text."""
+    value = number(cell)
+    return str(int(value)) if value is not None and value.is_integer() else cell or ""
+
+
+def arm(cell: str | None) -> str | None:
+    """Return the chosen arm, 0 or 1."""
+    return label(cell) if label(cell) in ("0", "1") else None
+
+
+# ---- estimators ----
+
+
+def by_episode(answers: Iterable[Answer]) -> dict[str, list[float]]:
+    """Return the scored values of each episode that has any."""
+    episodes: dict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        if answer.value is not None:
+            episodes[answer.episode].append(answer.value)
+    return dict(episodes)
+
+
+def clustered_se_of_mean(episodes: Mapping[str, Sequence[float]]) -> float | None:
+    """Return sqrt(G/(G-1) sum over episodes of (sum of deviations)^2) / n; None for a single episode."""
+    n_clusters, n = len(episodes), sum(map(len, episodes.values()))
+    if n_clusters < 2:
+        return None
+    mean = Fraction(sum(Fraction(value) for values in episodes.values() for value in values), n)
+    squares = sum(
+        (sum(Fraction(value) for value in values) - len(values) * mean) ** 2 for values in episodes.values()
+    )
+    return math.sqrt(Fraction(n_clusters, n_clusters - 1) * squares) / n
+
+
+def mean(answers: Sequence[Answer], scale: float = 1, n_absent: int = 0) -> Expected | None:
+    """Return the mean of the scored rows; rows that the source should have and has not are errors."""
+    if not answers:
+        return None
+    episodes = by_episode(answers)
+    values = [value for group in episodes.values() for value in group]
+    se = clustered_se_of_mean(episodes)
+    return Expected(
+        value_scored=scale * math.fsum(values) / len(values) if values else None,
+        se=None if se is None else scale * se,
+        n_planned=len(answers) + n_absent,
+        n_scored=len(values),
+        n_unparsed=sum(answer.why_not == "unparsed" for answer in answers),
+        n_error=sum(answer.why_not == "error" for answer in answers) + n_absent,
+        n_clusters=len(episodes),
+    )
+
+
+def absent(answers: Sequence[Answer], n_per_episode: int) -> int:
+    """Return how many rows the episodes fall short of their length."""
+    n_rows: dict[str, int] = defaultdict(int)
+    for answer in answers:
+        n_rows[answer.episode] += 1
+    return sum(max(n_per_episode - n, 0) for n in n_rows.values())
+
+
+def percentile(values: Sequence[float], share: Fraction) -> Fraction:
+    """Return the percentile with linear interpolation between its two neighbours."""
+    ordered = sorted(map(Fraction, values))
+    place = share * (len(ordered) - 1)
+    low = ordered[math.floor(place)]
+    return low + (place - math.floor(place)) * (ordered[math.ceil(place)] - low)
+
+
+# ---- choices between two arms ----
+
+
+def best_arms(row: Row) -> tuple[str, ...] | None:
+    """Return the arms whose mean is the largest, both if they tie; None if a mean is not known."""
+    means = number(row.get("mean0")), number(row.get("mean1"))
+    if None in means:
+        return None
+    return tuple(str(i) for i, each in enumerate(means) if each == max(means))
+
+
+def credited_choice(row: Row, credited: tuple[str, ...] | None, *, is_sound: bool) -> Answer:
+    """Return 1 for a credited choice, 0 for another, and a reason for one that cannot be judged."""
+    choice, run = arm(row["choice"]), label(row["run"])
+    if choice is None:
+        return Answer(run, None, "unparsed")
+    if credited is None or not is_sound:
+        return Answer(run, None, "error")
+    return Answer(run, float(choice in credited))
+
+
+def rewards(rows: Iterable[Row]) -> list[Answer]:
+    """Return what the environment paid, whatever the agent wrote."""
+    return [
+        Answer(label(row["run"]), reward, None if reward is not None else "error")
+        for row in rows
+        for reward in [number(row["reward"])]
+    ]
+
+
+def horizon(text: str | bytes) -> dict[str, Expected | None]:
+    """Games with four forced trials: the choices after those, and every reward."""
+    rows = rows_of(text)
+    choices = []
+    for row in rows:
+        trial = number(row["trial"])
+        if trial is None or trial >= N_FORCED_TRIALS:
+            is_sound = trial is not None and number(row["reward"]) is not None
+            choices.append(credited_choice(row, best_arms(row), is_sound=is_sound))
+    return {"optimal_choice": mean(choices, scale=100), "mean_reward": mean(rewards(rows))}
+
+
+def instrumental(text: str | bytes) -> dict[str, Expected | None]:
+    """Interleaved casinos; (run, trial) may repeat, and some files do not know the means."""
+    rows = rows_of(text)
+    choices = [
+        credited_choice(row, best_arms(row), is_sound=number(row["reward"]) is not None) for row in rows
+    ]
+    return {"better_action": mean(choices, scale=100), "mean_reward": mean(rewards(rows))}
+
+
+# ---- restless bandit ----
+
+
+def restless(text: str | bytes) -> dict[str, Expected | None]:
+    """80 trials a run; the file says whether each choice was right."""
+    rows = rows_of(text)
+    better: list[Answer] = []
+    quadratic: list[Answer] = []
+    adjusted: list[Answer] = []
+    confidences: list[Answer] = []
+    ranges = confidence_ranges(rows)
+    for row in rows:
+        run, confidence = label(row["run"]), probability(row["confidence"])
+        is_right = {0.0: 0.0, 1.0: 1.0}.get(number(row["accurate"]))
+        why_not = None
+        if arm(row["choice"]) is None:
+            why_not = "unparsed"
+        elif number(row["reward"]) is None or is_right is None:
+            why_not = "error"
+        better.append(Answer(run, None if why_not else is_right, why_not))
+        why_not = why_not or (None if confidence is not None else "unparsed")
+        quadratic.append(quadratic_score(run, is_right, confidence, why_not))
+        scaled = None if confidence is None else min_max_scaled(confidence, *ranges[run])
+        adjusted.append(quadratic_score(run, is_right, scaled, why_not))
+        confidences.append(Answer(run, confidence, None if confidence is not None else "unparsed"))
+    n_absent = absent(better, N_RESTLESS_TRIALS)
+    return {
+        "better_arm": mean(better, scale=100, n_absent=n_absent),
+        "mean_reward": mean(rewards(rows), n_absent=n_absent),
+        "quadratic_score": mean(quadratic, n_absent=n_absent),
+        "adjusted_quadratic_score": mean(adjusted, n_absent=n_absent),
+        "mean_confidence": mean(confidences, n_absent=n_absent),
+    }
+
+
+def quadratic_score(
+    run: str, is_right: float | None, confidence: float | None, why_not: str | None
+) -> Answer:
+    """Return 1 - (right - confidence)^2."""
+    if why_not or is_right is None or confidence is None:
+        return Answer(run, None, why_not)
+    return Answer(run, 1 - (is_right - confidence) ** 2)
+
+
+def confidence_ranges(rows: Iterable[Row]) -> dict[str, tuple[float, float]]:
+    """Return the lowest and the highest confidence of each run that reports any."""
+    reported: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        confidence = probability(row["confidence"])
+        if confidence is not None:
+            reported[label(row["run"])].append(confidence)
+    return {run: (min(values), max(values)) for run, values in reported.items()}
+
+
+def min_max_scaled(value: float, lowest: float, highest: float) -> float:
+    """Scale to the range of the run; a run with one confidence throughout has none and keeps it."""
+    return (value - lowest) / (highest - lowest) if highest > lowest else value
+
+
+# ---- balloons ----
+
+
+def bart(text: str | bytes) -> dict[str, Expected | None]:
+    """45 balloons a run; pumps as written, and those of the balloons that were banked."""
+    rows = rows_of(text)
+    pumped: list[Answer] = []
+    banked: list[Answer] = []
+    for row in rows:
+        pumps, maximum = number(row["pumps"]), number(row["max_pumps"])
+        why_not = None
+        if pumps is None or not 0 <= pumps <= (math.inf if maximum is None else maximum):
+            why_not = "unparsed"
+        elif number(row["reward"]) is None or maximum is None or row["exploded"] not in ("True", "False"):
+            why_not = "error"
+        answer = Answer(label(row["run"]), None if why_not else pumps, why_not)
+        pumped.append(answer)
+        if row["exploded"] == "False":
+            banked.append(answer)
+    n_absent = absent(pumped, N_BALLOONS)
+    return {
+        "mean_reward": mean(rewards(rows), n_absent=n_absent),
+        "mean_pumps": mean(pumped, n_absent=n_absent),
+        "mean_pumps_banked": mean(banked),
+    }
+
+
+# ---- urns ----
+
+
+@dataclass(frozen=True)
+class Urn:
+    """One question and its report; ``likelihood`` is that of the drawn colour in the left urn."""
+
+    run: str
+    prior: float | None
+    likelihood: float | None
+    report: float | None
+    is_sound: bool
+
+    @property
+    def posterior(self) -> float | None:
+        """Exact Bayes on the visible information; None if that is impossible or cannot be read."""
+        if not self.is_sound:
+            return None
+        left = Fraction(self.prior) * Fraction(self.likelihood)
+        right = (1 - Fraction(self.prior)) * (1 - Fraction(self.likelihood))
+        return float(left / (left + right)) if left + right else None
+
+    @property
+    def clipped(self) -> float | None:
+        """The report moved into [1e-5, 1 - 1e-5]."""
+        return None if self.report is None else min(max(self.report, CLIP), 1 - CLIP)
+
+
+def urns_of(text: str | bytes, *, is_human: bool) -> list[Urn]:
+    """Read questions; model files give the likelihood of red, the human file that of the drawn colour."""
+    urns = []
+    for row in rows_of(text):
+        prior, red = probability(row["prior"]), probability(row["lh"])
+        colour = row["red_observation"]
+        is_sound = prior is not None and red is not None and colour in ("True", "False")
+        drawn = red
+        if not is_human and colour != "True":
+            drawn = 1 - red if red is not None and colour == "False" else None
+        urns.append(Urn(label(row["run"]), prior, drawn, number(row["left_pred"]), is_sound))
+    return urns
+
+
+def urn(text: str | bytes, *, is_human: bool = False) -> dict[str, Expected | None]:
+    """Reports of a posterior: strict, clipped, trimmed, and what they weigh."""
+    urns = urns_of(text, is_human=is_human)
+    strict, clipped = [], []
+    for each in urns:
+        posterior = each.posterior
+        if posterior is None:
+            strict.append(Answer(each.run, None, "error"))
+            clipped.append(Answer(each.run, None, "unparsed"))
+            continue
+        is_legal = each.report is not None and 0 <= each.report <= 1
+        strict.append(
+            Answer(each.run, abs(each.report - posterior)) if is_legal else Answer(each.run, None, "unparsed")
+        )
+        clipped.append(
+            Answer(each.run, None, "unparsed")
+            if each.clipped is None
+            else Answer(each.run, 1 - abs(posterior - each.clipped))
+        )
+    return {
+        "posterior_mae": mean(strict),
+        "posterior_score": mean(clipped),
+        "posterior_score_trimmed": mean(trimmed(clipped)),
+        **belief_weights(urns),
+    }
+
+
+def trimmed(scores: Sequence[Answer]) -> list[Answer]:
+    """Keep the scores whose error lies strictly below the 95th percentile of the errors."""
+    scored = [score for score in scores if score.value is not None]
+    if not scored:
+        return []
+    cut = percentile([score.value for score in scored], TRIMMED_SHARE)
+    return [score for score in scored if score.value > cut]
+
+
+def logit(p: float) -> float:
+    """Return the log odds; infinite at 0 and 1."""
+    if p in (0, 1):
+        return math.inf if p else -math.inf
+    return math.log(p / (1 - p))
+
+
+def belief_weights(urns: Sequence[Urn]) -> dict[str, Expected | None]:
+    """Least squares without an intercept: report logit on prior logit and likelihood logit."""
+    names = ("prior_weight", "likelihood_weight", "weight_difference", "weight_ratio")
+    if not urns:
+        return dict.fromkeys(names)
+    usable: list[tuple[str, float, float, float]] = []
+    for each in urns:
+        if None not in (each.prior, each.likelihood, each.clipped):
+            logits = logit(each.prior), logit(each.likelihood), logit(each.clipped)
+            if all(map(math.isfinite, logits)):
+                usable.append((each.run, *logits))
+    solution = least_squares(usable)
+    n_clusters = len({run for run, *_ in usable})
+
+    def expected(value: float | None, variance: float | None) -> Expected:
+        return Expected(
+            value_scored=value,
+            se=None if variance is None else math.sqrt(variance),
+            n_planned=len(urns),
+            n_scored=len(usable),
+            n_unparsed=len(urns) - len(usable),
+            n_error=0,
+            n_clusters=n_clusters,
+        )
+
+    if solution is None:
+        return {name: expected(None, None) for name in names}
+    (prior, likelihood), covariance = solution
+    ratio = prior / likelihood
+    gradients = {
+        "prior_weight": (1, 0),
+        "likelihood_weight": (0, 1),
+        "weight_difference": (1, -1),
+        # delta method
+        "weight_ratio": (1 / likelihood, -ratio / likelihood),
+    }
+    values = dict(zip(names, (prior, likelihood, prior - likelihood, ratio), strict=True))
+    return {
+        name: expected(
+            values[name],
+            None if covariance is None else max(float(np.array(g) @ covariance @ np.array(g)), 0.0),
+        )
+        for name, g in gradients.items()
+    }
+
+
+def least_squares(
+    usable: Sequence[tuple[str, float, float, float]],
+) -> tuple[tuple[float, float], np.ndarray | None] | None:
+    """Solve the normal equations in exact arithmetic; None if the two predictors are proportional.
+
+    The covariance is the cluster sandwich with the factor G/(G-1); None for a single cluster.
+    """
+    exact = [(run, Fraction(x), Fraction(z), Fraction(y)) for run, x, z, y in usable]
+    xx = sum(x * x for _, x, _, _ in exact)
+    xz = sum(x * z for _, x, z, _ in exact)
+    zz = sum(z * z for _, _, z, _ in exact)
+    xy = sum(x * y for _, x, _, y in exact)
+    zy = sum(z * y for _, _, z, y in exact)
+    determinant = xx * zz - xz * xz
+    # logits are rounded, so that proportional ones leave a remainder
+    if determinant <= Fraction(1, 10**12) * xx * zz:
+        return None
+    prior, likelihood = (zz * xy - xz * zy) / determinant, (xx * zy - xz * xy) / determinant
+    pulls: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))
+    for run, x, z, y in exact:
+        residual = y - prior * x - likelihood * z
+        pulls[run] += np.array([float(x * residual), float(z * residual)])
+    covariance = None
+    if len(pulls) > 1:
+        bread = np.array([[float(zz), float(-xz)], [float(-xz), float(xx)]]) / float(determinant)
+        meat = sum(np.outer(pull, pull) for pull in pulls.values())
+        covariance = len(pulls) / (len(pulls) - 1) * bread @ meat @ bread
+    return (float(prior), float(likelihood)), covariance
+
+
+# ---- two-step task ----
+
+# readout -> weight of its mean: least squares with -1/+1 coding gives a quarter of each difference
+STAY_CONTRAST = {
+    (True, True): Fraction(1, 4),
+    (True, False): Fraction(-1, 4),
+    (False, True): Fraction(-1, 4),
+    (False, False): Fraction(1, 4),
+}
+
+
+class Stay(NamedTuple):
+    """A trial that has a next one in its run: what it was like, and whether the choice was made again."""
+
+    run: str
+    is_common: bool
+    is_rewarded: bool
+    is_stay: bool
+
+
+def stays_of(text: str | bytes) -> list[Stay]:
+    """Pair consecutive rows of one run label, in file order.
+
+    A choice counts as it is written. A missing one is a switch, and its trial a rare transition.
+    """
+    runs: dict[str, list[Row]] = defaultdict(list)
+    for row in rows_of(text):
+        runs[label(row["run"])].append(row)
+    return [
+        Stay(
+            run=run,
+            is_common=bool(here["action1"]) and here["action1"] == here["state"],
+            is_rewarded=(number(here["reward"]) or 0) > 0,
+            is_stay=bool(here["action1"]) and here["action1"] == following["action1"],
+        )
+        for run, rows in runs.items()
+        for here, following in zip(rows, rows[1:], strict=False)
+    ]
+
+
+def stay_interaction(stays: Sequence[Stay]) -> Expected | None:
+    """Interaction of reward and common transition on staying; none if a combination did not occur."""
+    if not stays:
+        return None
+    cells: dict[tuple[bool, bool], list[Stay]] = defaultdict(list)
+    for stay in stays:
+        cells[stay.is_common, stay.is_rewarded].append(stay)
+    means = {cell: Fraction(sum(s.is_stay for s in members), len(members)) for cell, members in cells.items()}
+    is_whole = len(cells) == len(STAY_CONTRAST)
+    pulls: dict[str, Fraction] = defaultdict(Fraction)
+    for cell, members in cells.items():
+        for stay in members:
+            pulls[stay.run] += STAY_CONTRAST[cell] * (stay.is_stay - means[cell]) / len(members)
+    n_clusters = len(pulls)
+    se = None
+    if is_whole and n_clusters > 1:
+        squares = sum(pull**2 for pull in pulls.values())
+        se = math.sqrt(Fraction(n_clusters, n_clusters - 1) * squares)
+    return Expected(
+        value_scored=float(sum(STAY_CONTRAST[cell] * means[cell] for cell in cells)) if is_whole else None,
+        se=se,
+        n_planned=len(stays),
+        n_scored=len(stays),
+        n_unparsed=0,
+        n_error=0,
+        n_clusters=n_clusters,
+    )
+
+
+def two_step(text: str | bytes) -> dict[str, Expected | None]:
+    """Reward of every trial, and what a reward does to the next first-stage choice."""
+    return {
+        "mean_reward": mean(rewards(rows_of(text))),
+        "stay_interaction": stay_interaction(stays_of(text)),
+    }
+
+
+# ---- temporal discounting ----
+
+READOUTS = {
+    "discounting_score": "score",
+    "present_bias": "present bias",
+    "subadditivity": "subaddictivity",
+    "delay_speedup_asymmetry": "delay-speedup asymmetry-1",
+    "delay_length_asymmetry": "delay-length asymmetry-2",
+}
+
+
+def discounting(text: str | bytes) -> dict[str, Expected | None]:
+    """Finished readouts, one row a run, averaged as they are."""
+    rows = rows_of(text)
+    return {
+        metric: mean(
+            [
+                Answer(label(row["run"]), value, None if value is not None else "unparsed")
+                for row in rows
+                for value in [number(row[column])]
+            ]
+        )
+        for metric, column in READOUTS.items()
+    }
+
+
+# experiment -> (Table 3 row, its metrics)
+Oracle = Callable[[str | bytes], Mapping[str, Expected | None]]
+EXPERIMENTS: Mapping[str, tuple[str, Oracle]] = {
+    "BART": ("bart", bart),
+    "HorizonTask": ("horizon_autonomous", horizon),
+    "InstrumentalLearning": ("instrumental_learning", instrumental),
+    "ProbabilisticReasoning": ("bayesian_urn", urn),
+    "RestlessBandit": ("restless_bandit", restless),
+    "TemporalDiscounting": ("temporal_discounting", discounting),
+    "TwoStepTask": ("two_step", two_step),
+}
+
+
+def metrics_of(experiment: str, engine: str, text: str | bytes) -> dict[str, Expected]:
+    """Return every metric that a data file has rows for."""
+    _, rule = EXPERIMENTS[experiment]
+    is_human_urn = experiment == "ProbabilisticReasoning" and engine == "human"
+    metrics = urn(text, is_human=True) if is_human_urn else rule(text)
+    return {name: expected for name, expected in metrics.items() if expected is not None}
+
+
+# ---- uniform agents and printing ----
+
+
+def uniform_nll(n_legal: int) -> float:
+    """Expected negative log-likelihood of a response, in nats, if every option has 1/k."""
+    return math.log(n_legal)
+
+
+def uniform_credited_pct(n_legal: int, n_credited: int = 1) -> Fraction:
+    """Expected share of credited choices, in percent."""
+    return Fraction(100 * n_credited, n_legal)
+
+
+def printed(value: float | None, decimals: int) -> str | None:
+    """Print as C does: the exact binary value, rounded once, ties to even."""
+    if value is None or math.isnan(value) or value == -math.inf:
+        return None
+    return "+∞" if value == math.inf else f"{value:.{decimals}f}"
