@@ -570,15 +570,16 @@ def _typed(
         {name: value for name, value in parameters.items() if f"${name}" in select},
     )
     constants = {"run_id": run_id, "mode_id": mode_id, "source_id": source_id, "weight": 1.0}
-    have = {name for name, *_ in con.execute("describe answers").fetchall()}
     rows = con.sql(f"select * from answers order by {order}").to_arrow_table()
-    arrays = [
-        rows[field.name].cast(field.type)
-        if field.name in have
-        else pa.repeat(pa.scalar(constants.get(field.name), field.type), rows.num_rows)
-        for field in schema
-    ]
-    return pa.table(arrays, schema=schema)
+
+    def column(field: pa.Field) -> pa.ChunkedArray | pa.Array:
+        if field.name not in rows.column_names:
+            return pa.repeat(pa.scalar(constants.get(field.name), field.type), rows.num_rows)
+        found = rows[field.name]
+        # a column of nulls alone has no type of its own, and which one DuckDB gives it depends on its version
+        return pa.nulls(len(found), field.type) if found.null_count == len(found) else found.cast(field.type)
+
+    return pa.table([column(field) for field in schema], schema=schema)
 
 
 def _repeats(con: duckdb.DuckDBPyConnection, experiment: Experiment, where: str) -> list[str]:

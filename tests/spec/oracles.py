@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -478,7 +479,7 @@ def stays_of(text: str | bytes) -> list[Stay]:
             is_stay=bool(here["action1"]) and here["action1"] == following["action1"],
         )
         for run, rows in runs.items()
-        for here, following in zip(rows, rows[1:], strict=False)
+        for here, following in pairwise(rows)
     ]
 
 

@@ -18,6 +18,12 @@ from_fixed = macro("exact.sql", "from_fixed")
 STEP = 2.0**-60
 
 
+@pytest.fixture(scope="module")
+def con():
+    with duckdb.connect() as con:
+        yield con
+
+
 def bits(value: float) -> str:
     return struct.pack(">d", value).hex()
 
@@ -46,17 +52,16 @@ ADVERSARIES: dict[str, Callable[[random.Random], list[float]]] = {
 
 
 @pytest.mark.parametrize("name", ADVERSARIES)
-def test_the_order_does_not_matter_and_the_total_is_right(name):
+def test_the_order_does_not_matter_and_the_total_is_right(name, con):
     rng = random.Random(name)
     values = ADVERSARIES[name](rng)
-    with duckdb.connect() as con:
-        found = {bits(total(values, con))}
-        for _ in range(20):
-            rng.shuffle(values)
-            found.add(bits(total(values, con)))
-        # the running total of ordinary addition does depend on it, unless all terms are alike
-        plain = {bits(sum(rng.sample(values, len(values)))) for _ in range(20)}
-        result = total(values, con)
+    result = total(values, con)
+    found = {bits(result)}
+    for _ in range(20):
+        rng.shuffle(values)
+        found.add(bits(total(values, con)))
+    # the running total of ordinary addition does depend on it, unless all terms are alike
+    plain = {bits(sum(rng.sample(values, len(values)))) for _ in range(20)}
     assert len(found) == 1
     assert len(plain) > 1 or len(set(values)) <= 3
     # math.fsum rounds the true total once; each term here is off by half a step of 2^-60 at most
@@ -65,11 +70,10 @@ def test_the_order_does_not_matter_and_the_total_is_right(name):
 
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=40), st.randoms(use_true_random=False))
-def test_any_order_of_any_doubles_adds_up_to_the_same_bits(values, rng):
-    with duckdb.connect() as con:
-        first = total(values, con)
-        rng.shuffle(values)
-        assert bits(total(values, con)) == bits(first)
+def test_any_order_of_any_doubles_adds_up_to_the_same_bits(con, values, rng):
+    first = total(values, con)
+    rng.shuffle(values)
+    assert bits(total(values, con)) == bits(first)
     assert first == pytest.approx(math.fsum(values), rel=2**-52, abs=len(values) * STEP / 2)
 
 
@@ -84,7 +88,8 @@ def test_sums_of_sums_are_the_sum():
         for n_groups in (1, 3, 45, 7919):
             query = f"""
                 with parts as (
-                    select place % {n_groups} as part, sum({to_fixed("value")}) as fixed from scored group by part
+                    select place % {n_groups} as part, sum({to_fixed("value")}) as fixed
+                    from scored group by part
                 )
                 select {from_fixed("sum(fixed)")} from parts
             """
@@ -109,6 +114,5 @@ def test_the_number_of_threads_does_not_matter():
     assert len(found) == 1
 
 
-def test_no_rows_have_no_sum():
-    with duckdb.connect() as con:
-        assert total([], con) is None
+def test_no_rows_have_no_sum(con):
+    assert total([], con) is None

@@ -5,9 +5,8 @@ import random
 
 import duckdb
 import pytest
-from support import macro
-
 from spec import oracles
+from support import macro
 
 printed = macro("printed.sql", "printed")
 
@@ -76,5 +75,8 @@ def test_ten_thousand_doubles_print_as_in_c():
     )
     values = [rng.choice(draws)() for _ in range(10_000)]
     decimals = [rng.randint(0, 6) for _ in values]
-    expected = ["%.*f" % (places, value) for places, value in zip(decimals, values, strict=True)]
+    expected = [
+        "%.*f" % (places, value)  # noqa: UP031 - this is printf
+        for places, value in zip(decimals, values, strict=True)
+    ]
     assert prints(values, decimals) == expected
