@@ -30,8 +30,20 @@ def list_sources(names: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         console.write(to_json(states))
         return
-    rows = tuple((state.id, state.state, state.n_files, state.n_rows, state.licence) for state in states)
-    console.show(Sheet(("source", "state", "files", "rows", "licence"), rows))
+    rows = tuple(
+        (
+            state.id,
+            state.pin,
+            state.licence,
+            _mebibytes(state.bytes),
+            state.n_files,
+            state.n_rows,
+            state.state,
+        )
+        for state in states
+    )
+    headers = ("source", "pin", "licence", "size (MiB)", "files", "rows", "state")
+    console.show(Sheet(headers, rows, printed=frozenset({3})))
 
 
 def run(names: Sequence[str], mirror: str | None, *, dry_run: bool, as_json: bool) -> None:
@@ -66,6 +78,10 @@ def run(names: Sequence[str], mirror: str | None, *, dry_run: bool, as_json: boo
         for other in errors[1:]:
             console.say(f"error: {other}")
         raise errors[0]
+
+
+def _mebibytes(n_bytes: int | None) -> str:
+    return "not known" if n_bytes is None else f"{n_bytes / 2**20:.2f}"
 
 
 def _choose(known: Mapping[str, Source], names: Sequence[str]) -> list[Source]:
