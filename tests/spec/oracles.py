@@ -272,7 +272,8 @@ def bart(text: str | bytes) -> dict[str, Expected | None]:
             why_not = "error"
         answer = Answer(label(row["run"]), None if why_not else pumps, why_not)
         pumped.append(answer)
-        if row["exploded"] == "False":
+        # a balloon of which nobody knows whether it was banked may have been
+        if row["exploded"] != "True":
             banked.append(answer)
     n_absent = absent(pumped, N_BALLOONS)
     return {

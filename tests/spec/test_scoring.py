@@ -126,6 +126,12 @@ def bart_every_balloon_exploded_so_none_was_banked(rng):
 
 
 @trap
+def bart_a_balloon_that_may_have_burst_or_not(rng):
+    rows = changed(balloons(rng), "exploded", {4: "maybe", 80: ""})
+    return Trap("BART", "gemini-pro", csv_of(rows))
+
+
+@trap
 def bart_an_empty_file(rng):
     return Trap("BART", "hf_LongAlpaca-70B_cot", "")
 
@@ -181,6 +187,11 @@ def horizon_nothing_but_forced_trials_leaves_no_choice_to_score(rng):
 @trap
 def horizon_choices_and_trials_written_with_decimals(rng):
     return Trap("HorizonTask", "claude-2", csv_of(with_decimals(games(rng), "run", "trial", "choice")))
+
+
+@trap
+def horizon_a_trial_that_cannot_be_told_from_a_forced_one(rng):
+    return Trap("HorizonTask", "gpt-4_cot", csv_of(changed(games(rng), "trial", {0: "first", 17: ""})))
 
 
 def casinos(rng: random.Random, runs: Sequence[object] = range(6), n: int = 24) -> Rows:
@@ -351,7 +362,12 @@ def urn_even_priors_and_likelihoods_have_no_weights(rng):
 
 @trap
 def urn_a_likelihood_that_mirrors_the_prior_has_no_weights_of_its_own(rng):
-    rows = [row | {"lh": round(1 - row["prior"], 1), "red_observation": True} for row in urn_questions(rng)]
+    # one logit is minus the other, up to the rounding of the two
+    pairs = ((0.3, 0.7, 0.6), (0.2, 0.8, 0.3), (0.4, 0.6, 0.9), (0.9, 0.1, 0.2))
+    rows = [
+        row | {"prior": prior, "lh": red, "left_pred": report, "red_observation": True}
+        for row, (prior, red, report) in zip(urn_questions(rng, runs=2), pairs, strict=True)
+    ]
     return Trap("ProbabilisticReasoning", "claude-2_sb", csv_of(rows))
 
 
@@ -485,10 +501,10 @@ EXAMPLES = {
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory, project):
+def lake(tmp_path_factory, empty_lake, project):
     files: dict[str, str | bytes] = {each.path: each.text for each in traps().values()}
     files |= {f"InstrumentalLearning/data/{engine}.csv": text for engine, text in EXAMPLES.items()}
-    lake = new_lake(tmp_path_factory.mktemp("traps"), files)
+    lake = new_lake(tmp_path_factory.mktemp("traps"), files, like=empty_lake)
     built(lake, project)
     return lake
 
@@ -508,17 +524,27 @@ def cells(lake) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["column_id"], row["mode_id"]): row for row in query(lake, "select * from table_3")}
 
 
-UNDEFINED_WEIGHTS = pytest.mark.xfail(
-    strict=True, reason="int_metrics__belief_weights gives weights that are not defined, or a standard error"
-)
+# trap -> the fault of the store that keeps it from being scored rightly
 KNOWN_FAULTS = {
-    "urn_even_priors_and_likelihoods_have_no_weights": UNDEFINED_WEIGHTS,
-    "urn_a_likelihood_that_mirrors_the_prior_has_no_weights_of_its_own": UNDEFINED_WEIGHTS,
+    "bart_a_balloon_that_may_have_burst_or_not": "int_scored__action_count: a row without an outcome leaves "
+    "the denominator of mean_pumps_banked",
+    "horizon_a_trial_that_cannot_be_told_from_a_forced_one": "ingest/cogbench.py takes a trial without a "
+    "number for a free choice, and says nothing",
+    "urn_even_priors_and_likelihoods_have_no_weights": "int_metrics__belief_weights: an undefined weight has "
+    "the standard error 0",
+    "urn_a_likelihood_that_mirrors_the_prior_has_no_weights_of_its_own": "int_metrics__belief_weights: the "
+    "determinant of proportional logits is not exactly 0",
 }
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=KNOWN_FAULTS.get(name, ())) for name in TRAPS], ids=str
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=KNOWN_FAULTS[name]))
+        if name in KNOWN_FAULTS
+        else name
+        for name in TRAPS
+    ],
 )
 def test_every_metric_is_that_of_its_oracle(name, metrics):
     given = traps()[name]
@@ -580,31 +606,53 @@ def test_the_standard_error_of_an_almost_exact_agent_keeps_its_digits(demo_lake)
     assert row["se"] == approx(oracles.urn(text)["posterior_mae"].se, rel=1e-9, abs=0)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a value that is not finite, or large, stops int_episode_sums or weights"
-)
-def test_a_strange_row_does_not_stop_the_build(tmp_path, project):
-    rng = random.Random("strange")
-    urns = urn_questions(rng)
-    files = {
+def strange_urns(rng: random.Random) -> dict[str, Rows]:
+    rows = urn_questions(rng)
+    return {
         # a certain prior has no log odds
-        "ProbabilisticReasoning/data/gpt-4.csv": changed(urns, "prior", {0: 0, 1: 1, 50: "1.0"}),
-        "ProbabilisticReasoning/data/claude-1.csv": changed(urns, "prior", {0: 1.5, 1: -0.1}),
+        "ProbabilisticReasoning/data/gpt-4.csv": changed(rows, "prior", {0: 0, 1: 1, 50: "1.0"}),
+        # no prior at all
+        "ProbabilisticReasoning/data/claude-1.csv": changed(rows, "prior", {0: 1.5, 1: -0.1}),
         # what was seen cannot happen
         "ProbabilisticReasoning/data/claude-2.csv": [
-            row | ({"prior": 1, "lh": 0, "red_observation": True} if i == 0 else {})
-            for i, row in enumerate(urns)
+            rows[0] | {"prior": 1, "lh": 0, "red_observation": True},
+            *rows[1:],
         ],
-        "HorizonTask/data/gpt-4.csv": changed(games(rng), "reward", {5: 1e15}),
     }
-    texts = {path: csv_of(rows) for path, rows in files.items()}
-    lake = new_lake(tmp_path, texts)
+
+
+def strange_rewards(rng: random.Random) -> dict[str, Rows]:
+    return {"HorizonTask/data/gpt-4.csv": changed(games(rng), "reward", {5: 1e15})}
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        pytest.param(
+            strange_urns,
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="to_fixed() meets a NaN or infinite logit or posterior, and the build stops",
+            ),
+        ),
+        pytest.param(
+            strange_rewards,
+            marks=pytest.mark.xfail(
+                strict=True, reason="to_fixed() meets the square of a large deviation, and the build stops"
+            ),
+        ),
+    ],
+)
+def test_a_strange_row_does_not_stop_the_build(tmp_path, empty_lake, project, strange):
+    texts = {path: csv_of(rows) for path, rows in strange(random.Random(strange.__name__)).items()}
+    lake = new_lake(tmp_path, texts, like=empty_lake)
     built(lake, project)
-    for row in query(lake, "select * from metrics"):
-        experiment = "HorizonTask" if row["mode_id"].startswith("horizon") else "ProbabilisticReasoning"
-        text = texts[f"{experiment}/data/{row['model_id']}.csv"]
-        expected = oracles.metrics_of(experiment, row["model_id"], text)[row["metric"]]
-        assert row["n_scored"] == expected.n_scored
+    found = query(lake, "select * from metrics")
+    assert {row["model_id"] for row in found} == {path.split("/")[-1].removesuffix(".csv") for path in texts}
+    for row in found:
+        [path] = [path for path in texts if path.endswith(f"/{row['model_id']}.csv")]
+        expected = oracles.metrics_of(path.split("/")[0], row["model_id"], texts[path])[row["metric"]]
+        assert {name: row[name] for name in COUNTS} == {name: getattr(expected, name) for name in COUNTS}
         assert row["value_scored"] == close(expected.value_scored, 1e-12)
 
 
@@ -661,19 +709,15 @@ def test_one_participant_has_no_standard_error_rather_than_zero(metrics):
 
 
 def test_a_standard_error_is_zero_only_if_all_episodes_agree(metrics):
-    zeros = [
+    faulty = {traps()[name].engine for name in KNOWN_FAULTS}
+    zeros = {
         (engine, row["metric"])
         for (engine, _), rows in metrics.items()
         for row in rows.values()
-        if row["se"] == 0 and row["value_scored"] is not None
-    ]
-    assert set(zeros) <= {
-        # rewarded at every step
-        ("llama_7", "mean_reward"),
-        *((engine, "mean_reward") for engine in EXAMPLES),
-        # no balloon was banked, and the reports of even questions are all wrong alike
-        ("claude-2_sb", "mean_reward"),
+        if row["se"] == 0 and engine not in faulty
     }
+    # every step of these was rewarded alike
+    assert zeros == {("text-bison@001", "mean_reward"), ("text-bison@002", "mean_reward")}
 
 
 def oracle_cases() -> Iterator[tuple[str, list[oracles.Answer], oracles.Expected]]:

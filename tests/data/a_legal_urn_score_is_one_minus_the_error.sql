@@ -1,0 +1,64 @@
+-- Runs whose every report lies inside the clip, and whose score and error still do not add up to 1.
+with
+
+strict as (
+
+    select
+        run_id,
+        mode_id,
+        value
+    from {{ ref('metrics') }}
+    where metric = 'posterior_mae'
+
+),
+
+clipped as (
+
+    select
+        run_id,
+        mode_id,
+        value
+    from {{ ref('metrics') }}
+    where metric = 'posterior_score'
+
+),
+
+clips as (
+
+    select
+        mode_id,
+        clip_low,
+        clip_high
+    from {{ ref('s1cogbench_metrics') }}
+    where metric = 'posterior_score'
+
+),
+
+runs_inside as (
+
+    select
+        outputs.run_id,
+        outputs.mode_id
+    from {{ ref('stg_outputs') }} as outputs
+    inner join clips on outputs.mode_id = clips.mode_id
+    group by outputs.run_id, outputs.mode_id
+    having bool_and(
+            outputs.status = 'ok' and outputs.response_number between clips.clip_low and clips.clip_high
+        )
+
+)
+
+select
+    runs_inside.run_id,
+    strict.value as posterior_mae,
+    clipped.value as posterior_score
+from runs_inside
+left join strict
+    on
+        runs_inside.run_id = strict.run_id
+        and runs_inside.mode_id = strict.mode_id
+left join clipped
+    on
+        runs_inside.run_id = clipped.run_id
+        and runs_inside.mode_id = clipped.mode_id
+where not coalesce(abs(strict.value + clipped.value - 1) <= 1e-12, false)
