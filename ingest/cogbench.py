@@ -27,18 +27,24 @@ IMPORTER_VERSION = 1
 _DATA_FILE = re.compile(r"Experiments/(?P<experiment>\w+)/data/(?P<engine>[^/]+)\.csv")
 _SCORES_FILE = re.compile(r"Experiments/(?P<experiment>\w+)/scores_data\.csv")
 
-# cell readers shared by all experiments; -9999 is the archive family's code for a missing number
+# cell readers shared by all experiments; -9999 is the archive family's code for a missing number, and no
+# experiment can produce a number above 1e15, which sums could not add exactly
 _MACROS = """
 create macro number(cell) as case
-    when isfinite(try_cast(cell as double)) and try_cast(cell as double) <> -9999
+    when abs(try_cast(cell as double)) <= 1e15 and try_cast(cell as double) <> -9999
     then try_cast(cell as double)
 end;
 create macro flaw(name, cell) as case
     when cell is null then name || ' is empty'
     when try_cast(cell as double) is null then name || ' is not a number'
     when not isfinite(try_cast(cell as double)) then name || ' is not finite'
+    when abs(try_cast(cell as double)) > 1e15 then name || ' is out of range'
     when try_cast(cell as double) = -9999 then name || ' is the missing-value code -9999'
 end;
+create macro trial_number(cell) as try_cast(number(cell) as integer);
+create macro trial_flaw(cell) as coalesce(
+    flaw('trial', cell), case when trial_number(cell) is null then 'trial is out of range' end
+);
 create macro probability_flaw(name, cell) as coalesce(
     flaw(name, cell),
     case when try_cast(cell as double) not between 0 and 1 then name || ' is outside [0, 1]' end
@@ -90,8 +96,6 @@ def _steps(
     *,
     action: str,
     action_flaw: str,
-    trial: str = "trial",
-    reward: str = "reward",
     legal: str = _BANDIT_LEGAL,
     credited: str = "null",
     other_flaws: str = "null",
@@ -112,20 +116,20 @@ def _steps(
         select
             label(run) as episode_id,
             row_number() over (partition by label(run) order by source_row) - 1 as step_index,
-            cast(number({trial}) as integer) as trial,
+            trial_number(trial) as trial,
             {action} as response_text,
             case when {action_flaw} is null then label({action}) end as action,
             {legal} as legal_options,
             {credited} as credited_options,
-            number({reward}) as reward,
+            number(reward) as reward,
             {", ".join(f"{value} as {name}" for name, value in extra.items())},
             case
                 when {action_flaw} is not null then 'unparsed'
-                when coalesce(flaw('reward', {reward}), {environment_flaws}) is not null then 'error'
+                when coalesce(flaw('reward', reward), {environment_flaws}) is not null then 'error'
                 else 'ok'
             end as status,
             coalesce(
-                {action_flaw}, flaw('reward', {reward}), {environment_flaws}, {other_flaws}
+                {action_flaw}, flaw('reward', reward), {environment_flaws}, {other_flaws}, trial_flaw(trial)
             ) as status_reason
         from source
     """
@@ -144,7 +148,8 @@ _TWO_STEP = """
             label(run) as episode_id,
             source_row,
             stage,
-            cast(number(trial) as integer) as trial,
+            trial_number(trial) as trial,
+            case when stage = 0 then trial_flaw(trial) end as trial_flaw,
             state,
             case when stage = 0 then action1 else action2 end as response_text,
             case
@@ -184,7 +189,7 @@ _TWO_STEP = """
         case
             when action_flaw is not null then 'unparsed' when reward_flaw is not null then 'error' else 'ok'
         end as status,
-        coalesce(action_flaw, reward_flaw) as status_reason
+        coalesce(action_flaw, reward_flaw, trial_flaw) as status_reason
     from decisions
 """
 
@@ -207,6 +212,8 @@ _URN = """
                 case
                     when red_observation is null or red_observation not in ('True', 'False')
                     then 'red_observation is not True or False'
+                    when (prior_left, likelihood_left) in ((0, 1), (1, 0))
+                    then 'prior and lh exclude what was drawn'
                 end
             ) as question_flaw,
             probability_flaw('left_pred', left_pred) as report_flaw
@@ -272,8 +279,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "steps": _steps(
                 action="choice",
                 action_flaw=f"choice_flaw('choice', choice, {_BANDIT_LEGAL})",
-                environment_flaws="coalesce(flaw('mean0', mean0), flaw('mean1', mean1))",
-                # trials 0 to 3 of a game are forced
+                # trials 0 to 3 of a game are forced; one without a number could be either
+                environment_flaws="coalesce(flaw('mean0', mean0), flaw('mean1', mean1), trial_flaw(trial))",
                 is_forced="coalesce(number(trial) < 4, false)",
                 **_ARMS,
             )
@@ -305,8 +312,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                     0.0 as support_low,
                     1.0 as support_high,
                     case when question_flaw is null then
-                        prior_left * likelihood_left
-                        / (prior_left * likelihood_left + (1 - prior_left) * (1 - likelihood_left))
+                        prior_left * likelihood_left / nullif(
+                            prior_left * likelihood_left + (1 - prior_left) * (1 - likelihood_left), 0
+                        )
                     end as target,
                     to_json({{
                         prior: prior_left,
@@ -539,6 +547,8 @@ def _header(path: Path, where: str) -> list[str]:
             columns = next(csv.reader(handle), [])
     except UnicodeDecodeError as error:
         raise InvalidSource(f"{where}: not UTF-8 text at byte {error.start}") from error
+    except csv.Error as error:
+        raise InvalidSource(f"{where}: no line of column names ({error})") from error
     if repeated := {name for name in columns if columns.count(name) > 1}:
         raise InvalidSource(f"{where}: column {', '.join(sorted(repeated))} appears more than once")
     return columns
@@ -548,8 +558,9 @@ def _csv_fault(error: duckdb.Error) -> str:
     """Return the line and the cause from DuckDB's long CSV message."""
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
-    cause = re.search(r"(Expected Number of Columns.*|Value with unterminated quote.*|.*quote.*)", text)
-    found = cause[1].strip().rstrip(".") if cause else text.splitlines()[0]
+    cause = re.search(r"Expected Number of Columns.*|Value with unterminated quote.*|.*not utf-8.*", text)
+    found = cause[0].strip().rstrip(".") if cause else text.splitlines()[0]
+    found = found.replace("utf-8", "UTF-8")
     return f"line {line[1]}: {found}" if line else found
 
 
@@ -587,8 +598,10 @@ def _repeats(con: duckdb.DuckDBPyConnection, experiment: Experiment, where: str)
     columns = ", ".join(experiment.key)
     if not columns:
         return []
+    # as labels, since 1 and 1.0 name one run
+    labels = ", ".join(f"label({name})" for name in experiment.key)
     repeated = con.execute(
-        f"select {columns}, count(*) from source group by {columns} "
+        f"select {labels}, count(*) from source group by {labels} "
         "having count(*) > 1 order by min(source_row)"
     ).fetchall()
     if not repeated:
@@ -613,6 +626,8 @@ def _read_scores(
         raise InvalidSource(f"{where}: no score column with a matching _name column")
     cells = Experiment(mode_id=mode_id, columns=frozenset(columns), rows={})
     n_rows = _load(con, path, where, cells)
+    if n_unnamed := con.execute("select count(*) from source where engine is null").fetchall()[0][0]:
+        raise InvalidSource(f"{where}: {n_unnamed} rows name no engine")
     long = " union all ".join(
         f"""
         select

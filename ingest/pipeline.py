@@ -12,7 +12,7 @@ from ingest.cogbench import CogBenchImporter
 from ingest.contract import Importer
 from ingest.fetch import Fetcher, cache_path, needs_login
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
-from store.lake import append, committed_runs, part_paths
+from store.lake import append, committed_runs, conform, part_paths
 from store.manifest import PinnedFile, Source
 from store.schemas import RUNS
 from store.settings import Home
@@ -234,8 +234,10 @@ def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: 
     if importer is None:
         return report
     imported = importer.read(source, file, path)
+    # all are looked at before one is written, so that a file which is refused leaves nothing behind
+    tables = [(raw.table, conform(raw.table, raw.rows)) for raw in imported.rows]
     # in the importer's order: the row in runs comes last and commits the others
-    parts = [append(lake, raw.table, raw.rows, imported.run_id) for raw in imported.rows]
+    parts = [append(lake, table, rows, imported.run_id) for table, rows in tables]
     return replace(
         report,
         n_new_rows=report.n_new_rows + sum(part.n_rows for part in parts if part.is_new),

@@ -18,7 +18,13 @@ create or replace macro project_sha256(folder) as (
     from (
         select parse_filename(filename) || sha256(content) as entry
         from read_text([
-            folder || '/models_sql/**/*.sql', folder || '/macros/*.sql', folder || '/manifests/*.csv'
+            folder || '/models_sql/**/*.sql',
+            folder || '/models_sql/**/*.yml',
+            folder || '/macros/*.sql',
+            folder || '/manifests/*.csv',
+            folder || '/manifests/*.yml',
+            folder || '/tests/data/**/*.sql',
+            folder || '/dbt_project.yml'
         ])
     )
 );

@@ -1,17 +1,17 @@
 {#- Building blocks of the item-level rules in models_sql/intermediate/scored. -#}
 
 
-{#- Wraps one rule over the raw table of its import CTE. The rule's expanded SQL, with the seeds it reads, is its
+{#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with the seeds it reads, is its
     version: scorer_sha. A build reads the parts that this version has not scored yet, and only those that hold
     a mode of the rule. -#}
-{% macro scored_rule(rule_name) %}
+{% macro scored_rule(rule_name, raw_table) %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ seed_checksums()) -%}
 select
     scored.*,
     '{{ scorer_sha }}' as scorer_sha
 from (
-{{ rule | replace(is_new_part(), new_parts(rule_name, ref('int_parts'), scorer_sha)) }}
+{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, ref('int_parts'), scorer_sha)) }}
 ) as scored
 {% endmacro %}
 
@@ -20,7 +20,7 @@ from (
 {% macro is_new_part() %}true /* parts still to be scored */{% endmacro %}
 
 
-{% macro new_parts(rule_name, parts, scorer_sha) %}
+{% macro new_parts(rule_name, raw_table, parts, scorer_sha) %}
 {%- if execute and model.resource_type == 'model' -%}
     {%- set to_score -%}
         select distinct parts.part_id
@@ -28,7 +28,7 @@ from (
         inner join {{ ref('s1cogbench_metrics') }} as metrics on parts.mode_id = metrics.mode_id
         where
             metrics.rule = '{{ rule_name }}'
-            and parts.raw_table in ('steps', 'outputs')
+            and parts.raw_table = '{{ raw_table }}'
         {%- if is_incremental() %}
             and parts.part_id not in (
                 select done.part_id from {{ this }} as done where done.scorer_sha = '{{ scorer_sha }}'

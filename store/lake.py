@@ -69,13 +69,29 @@ def append(lake: Home, table: str, rows: pa.Table, run_id: str) -> Part:
     LakeUnusable
         If the part cannot be written; nothing is added then.
     """
-    if table not in RAW_TABLES:
-        raise InvalidSource(f"{table}: expected a raw table ({', '.join(RAW_TABLES)}), found no such table")
     if run_id == _SCHEMA_RUN or not _RUN_ID.fullmatch(run_id):
         raise InvalidSource(
             f"{table}: expected a run id of 1 to 200 letters, digits and . _ - @, found {run_id[:200]!r}"
         )
-    return _write_part(lake, table, _conform(table, rows), run_id)
+    return _write_part(lake, table, conform(table, rows), run_id)
+
+
+def conform(table: str, rows: pa.Table) -> pa.Table:
+    """Return ``rows`` in the schema of a raw table, as :func:`append` writes them.
+
+    Raises
+    ------
+    InvalidSource
+        If there is no such table, or a column is missing, extra, of another type, or null where the schema
+        says never.
+    """
+    if table not in RAW_TABLES:
+        raise InvalidSource(f"{table}: expected a raw table ({', '.join(RAW_TABLES)}), found no such table")
+    schema = RAW_TABLES[table]
+    for name in rows.column_names:
+        if name not in schema.names:
+            raise InvalidSource(f"{table}: column {name}: expected no such column, found one")
+    return pa.Table.from_arrays([_conform_column(table, rows, field) for field in schema], schema=schema)
 
 
 def ensure_schema_parts(lake: Home) -> None:
@@ -181,14 +197,6 @@ def doctor(lake: Home) -> list[Finding]:
 
 
 # --- writing ---
-
-
-def _conform(table: str, rows: pa.Table) -> pa.Table:
-    schema = RAW_TABLES[table]
-    for name in rows.column_names:
-        if name not in schema.names:
-            raise InvalidSource(f"{table}: column {name}: expected no such column, found one")
-    return pa.Table.from_arrays([_conform_column(table, rows, field) for field in schema], schema=schema)
 
 
 def _conform_column(table: str, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:

@@ -333,7 +333,7 @@ def urn(text: str | bytes, *, is_human: bool = False) -> dict[str, Expected | No
         posterior = each.posterior
         if posterior is None:
             strict.append(Answer(each.run, None, "error"))
-            clipped.append(Answer(each.run, None, "unparsed"))
+            clipped.append(Answer(each.run, None, "error"))
             continue
         is_legal = each.report is not None and 0 <= each.report <= 1
         strict.append(
@@ -356,9 +356,10 @@ def trimmed(scores: Sequence[Answer]) -> list[Answer]:
     """Keep the scores whose error lies strictly below the 95th percentile of the errors."""
     scored = [score for score in scores if score.value is not None]
     if not scored:
-        return []
+        return list(scores)
     cut = percentile([score.value for score in scored], TRIMMED_SHARE)
-    return [score for score in scored if score.value > cut]
+    # a report that has no score stays missing
+    return [score for score in scores if score.value is None or score.value > cut]
 
 
 def logit(p: float) -> float:

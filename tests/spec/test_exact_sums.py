@@ -1,4 +1,4 @@
-"""Does ``exact_sum`` give one total, whatever the order, the grouping and the number of threads?"""
+"""Do sums give one total, whatever the order, the grouping and the number of threads?"""
 
 import math
 import random
@@ -11,11 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import macro
 
-exact_sum = macro("exact.sql", "exact_sum")
+ordered_sum = macro("exact.sql", "ordered_sum")
 to_fixed = macro("exact.sql", "to_fixed")
 from_fixed = macro("exact.sql", "from_fixed")
 
 STEP = 2.0**-60
+
+
+def exact_sum(value: str) -> str:
+    return from_fixed(f"sum({to_fixed(value)})")
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +120,16 @@ def test_the_number_of_threads_does_not_matter():
 
 def test_no_rows_have_no_sum(con):
     assert total([], con) is None
+
+
+@pytest.mark.parametrize("size", [1e-24, 1.0, 1e24])
+def test_an_ordered_sum_keeps_its_digits_at_any_size_and_in_any_order(con, size):
+    rng = random.Random(str(size))
+    values = [rng.uniform(0, size) for _ in range(5000)]
+    found = set()
+    for _ in range(5):
+        rng.shuffle(values)
+        query = f"select {ordered_sum('value')} from (select unnest($1::double[]) as value)"
+        found.add(con.execute(query, [values]).fetchall()[0][0])
+    [one] = found
+    assert one == pytest.approx(math.fsum(values), rel=1e-15)

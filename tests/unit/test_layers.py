@@ -93,7 +93,7 @@ def test_every_rule_names_itself_as_its_file_does():
     for path in SCORED.glob("int_scored__*.sql"):
         rule = path.stem.removeprefix("int_scored__")
         text = path.read_text(encoding="utf-8")
-        assert f"scored_rule('{rule}')" in text, path.name
+        assert f"scored_rule('{rule}', " in text, path.name
         assert f"'{rule}' as rule" in text or f"quadratic_scores('{rule}'" in text, path.name
 
 

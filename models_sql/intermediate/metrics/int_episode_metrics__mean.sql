@@ -21,7 +21,8 @@ modes as (
 
 episodes as (
 
-    -- a metric without a readout takes every row of its rule
+    -- a metric without a readout takes every row of its rule; one with a readout takes those of that readout
+    -- and those that may belong to it for all that is known, which have no score
     select
         sums.run_id,
         sums.mode_id,
@@ -51,7 +52,7 @@ episodes as (
         on
             sums.mode_id = metrics.mode_id
             and sums.rule = metrics.rule
-            and (metrics.readout is null or sums.readout = metrics.readout)
+            and (metrics.readout is null or sums.readout is null or sums.readout = metrics.readout)
     inner join modes on sums.mode_id = modes.mode_id
     group by sums.run_id, sums.mode_id, metrics.metric, sums.episode_id
 

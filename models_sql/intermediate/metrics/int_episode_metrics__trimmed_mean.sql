@@ -25,7 +25,6 @@ run_values as (
         on
             scored.mode_id = metrics.mode_id
             and scored.rule = metrics.rule
-    where scored.status = 'ok'
 
 ),
 
@@ -37,6 +36,7 @@ ordered as (
         list(value order by value) as ordered_values,
         (count(*) - 1) * max(trim_share) as place
     from run_values
+    where status = 'ok'
     group by run_id, metric
 
 ),
@@ -59,14 +59,16 @@ cuts as (
 
 kept as (
 
-    -- scores at or below the cut, which are the largest errors, are left out by the publisher's newer rule
-    select run_values.*
+    -- scores at or below the cut, which are the largest errors, are left out by the publisher's newer rule;
+    -- a report that has no score stays in the count
+    select
+        run_values.*,
+        run_values.status = 'ok' and run_values.value > cuts.cut as is_kept
     from run_values
-    inner join cuts
+    left join cuts
         on
             run_values.run_id = cuts.run_id
             and run_values.metric = cuts.metric
-    where run_values.value > cuts.cut
 
 ),
 
@@ -78,14 +80,14 @@ episodes as (
         metric,
         episode_id,
         max(scale) as scale,
-        count(*) as n_planned,
-        count(*) as n_scored,
-        cast(0 as bigint) as n_unparsed,
-        cast(0 as bigint) as n_error,
-        cast(0 as bigint) as n_too_long,
-        cast(0 as bigint) as n_missing_option,
-        sum({{ to_fixed('value') }}) as value_sum_fixed,
-        cast(null as varchar) as status_reason,
+        count(*) filter (where is_kept or status <> 'ok') as n_planned,
+        count(*) filter (where is_kept) as n_scored,
+        count(*) filter (where status = 'unparsed') as n_unparsed,
+        count(*) filter (where status = 'error') as n_error,
+        count(*) filter (where status = 'too_long') as n_too_long,
+        count(*) filter (where status = 'missing_option') as n_missing_option,
+        sum({{ to_fixed('value') }}) filter (where is_kept) as value_sum_fixed,
+        min(status_reason) as status_reason,
         min(scorer_sha) as scorer_sha
     from kept
     group by run_id, mode_id, metric, episode_id

@@ -50,12 +50,17 @@ answers as (
 
 logits as (
 
+    -- certainty has no log odds: such a question or report cannot be weighed
     select
         run_id,
         mode_id,
         episode_id,
-        ln(prior_left / (1 - prior_left)) as prior_logit,
-        ln(likelihood_left / (1 - likelihood_left)) as likelihood_logit,
+        case
+            when prior_left > 0 and prior_left < 1 then ln(prior_left / (1 - prior_left))
+        end as prior_logit,
+        case
+            when likelihood_left > 0 and likelihood_left < 1 then ln(likelihood_left / (1 - likelihood_left))
+        end as likelihood_logit,
         ln(report / (1 - report)) as report_logit
     from answers
 
@@ -63,49 +68,50 @@ logits as (
 
 usable as (
 
-    select
-        *,
-        coalesce(
-            isfinite(prior_logit) and isfinite(likelihood_logit) and isfinite(report_logit), false
-        ) as is_usable
-    from logits
+    select * from logits
+    where
+        prior_logit is not null
+        and likelihood_logit is not null
+        and report_logit is not null
 
 ),
 
-episodes as (
+counts as (
 
-    -- normal equations of: report logit = prior weight * prior logit + likelihood weight * likelihood logit
     select
         run_id,
         mode_id,
-        episode_id,
-        count(*) as n_rows,
-        count(*) filter (where is_usable) as n_scored,
-        coalesce(sum({{ to_fixed('prior_logit * prior_logit') }}) filter (where is_usable), 0) as pp,
-        coalesce(sum({{ to_fixed('prior_logit * likelihood_logit') }}) filter (where is_usable), 0) as pl,
-        coalesce(sum({{ to_fixed('power(likelihood_logit, 2)') }}) filter (where is_usable), 0) as ll,
-        coalesce(sum({{ to_fixed('prior_logit * report_logit') }}) filter (where is_usable), 0) as pr,
-        coalesce(sum({{ to_fixed('likelihood_logit * report_logit') }}) filter (where is_usable), 0) as lr
-    from usable
-    group by run_id, mode_id, episode_id
+        count(*) as n_planned
+    from logits
+    group by run_id, mode_id
 
 ),
 
 totals as (
 
+    -- normal equations of: report logit = prior weight * prior logit + likelihood weight * likelihood logit
     select
         run_id,
         mode_id,
-        cast(sum(n_rows) as bigint) as n_planned,
-        cast(sum(n_scored) as bigint) as n_scored,
-        count(*) filter (where n_scored > 0) as n_clusters,
-        {{ from_fixed('sum(pp)') }} as pp,
-        {{ from_fixed('sum(pl)') }} as pl,
-        {{ from_fixed('sum(ll)') }} as ll,
-        {{ from_fixed('sum(pr)') }} as pr,
-        {{ from_fixed('sum(lr)') }} as lr
-    from episodes
+        count(*) as n_scored,
+        count(distinct episode_id) as n_clusters,
+        {{ ordered_sum('prior_logit * prior_logit') }} as pp,
+        {{ ordered_sum('prior_logit * likelihood_logit') }} as pl,
+        {{ ordered_sum('likelihood_logit * likelihood_logit') }} as ll,
+        {{ ordered_sum('prior_logit * report_logit') }} as pr,
+        {{ ordered_sum('likelihood_logit * report_logit') }} as lr
+    from usable
     group by run_id, mode_id
+
+),
+
+determined as (
+
+    -- proportional predictors leave a determinant of rounding errors
+    select
+        *,
+        case when pp * ll - pl * pl > 1e-12 * pp * ll then pp * ll - pl * pl end as determinant
+    from totals
 
 ),
 
@@ -113,48 +119,60 @@ solved as (
 
     select
         *,
-        pp * ll - pl * pl as determinant,
-        (ll * pr - pl * lr) / nullif(pp * ll - pl * pl, 0) as prior_weight,
-        (pp * lr - pl * pr) / nullif(pp * ll - pl * pl, 0) as likelihood_weight
-    from totals
+        (ll * pr - pl * lr) / determinant as prior_weight,
+        (pp * lr - pl * pr) / determinant as likelihood_weight
+    from determined
 
 ),
 
-scores as (
+residuals as (
 
-    -- gradient of one episode: its predictors times its residuals
     select
-        solved.run_id,
-        solved.mode_id,
-        {{ from_fixed('episodes.pr') }}
-        - solved.prior_weight * {{ from_fixed('episodes.pp') }}
-        - solved.likelihood_weight * {{ from_fixed('episodes.pl') }} as prior_gradient,
-        {{ from_fixed('episodes.lr') }}
-        - solved.prior_weight * {{ from_fixed('episodes.pl') }}
-        - solved.likelihood_weight * {{ from_fixed('episodes.ll') }} as likelihood_gradient,
-        solved.pp,
-        solved.pl,
-        solved.ll,
-        solved.determinant
-    from episodes
+        usable.run_id,
+        usable.mode_id,
+        usable.episode_id,
+        usable.prior_logit,
+        usable.likelihood_logit,
+        usable.report_logit
+        - solved.prior_weight * usable.prior_logit
+        - solved.likelihood_weight * usable.likelihood_logit as residual
+    from usable
     inner join solved
         on
-            episodes.run_id = solved.run_id
-            and episodes.mode_id = solved.mode_id
-    where
-        episodes.n_scored > 0
-        and solved.determinant <> 0
+            usable.run_id = solved.run_id
+            and usable.mode_id = solved.mode_id
+    where solved.determinant is not null
+
+),
+
+gradients as (
+
+    select
+        run_id,
+        mode_id,
+        episode_id,
+        {{ ordered_sum('prior_logit * residual') }} as prior_gradient,
+        {{ ordered_sum('likelihood_logit * residual') }} as likelihood_gradient
+    from residuals
+    group by run_id, mode_id, episode_id
 
 ),
 
 pulls as (
 
+    -- how far one episode pulls each weight
     select
-        run_id,
-        mode_id,
-        (ll * prior_gradient - pl * likelihood_gradient) / determinant as prior_pull,
-        (pp * likelihood_gradient - pl * prior_gradient) / determinant as likelihood_pull
-    from scores
+        gradients.run_id,
+        gradients.mode_id,
+        (solved.ll * gradients.prior_gradient - solved.pl * gradients.likelihood_gradient)
+        / solved.determinant as prior_pull,
+        (solved.pp * gradients.likelihood_gradient - solved.pl * gradients.prior_gradient)
+        / solved.determinant as likelihood_pull
+    from gradients
+    inner join solved
+        on
+            gradients.run_id = solved.run_id
+            and gradients.mode_id = solved.mode_id
 
 ),
 
@@ -163,9 +181,9 @@ covariances as (
     select
         run_id,
         mode_id,
-        {{ exact_sum('prior_pull * prior_pull') }} as prior_variance,
-        {{ exact_sum('prior_pull * likelihood_pull') }} as covariance,
-        {{ exact_sum('likelihood_pull * likelihood_pull') }} as likelihood_variance
+        {{ ordered_sum('prior_pull * prior_pull') }} as prior_variance,
+        {{ ordered_sum('prior_pull * likelihood_pull') }} as covariance,
+        {{ ordered_sum('likelihood_pull * likelihood_pull') }} as likelihood_variance
     from pulls
     group by run_id, mode_id
 
@@ -174,17 +192,27 @@ covariances as (
 weights as (
 
     select
-        solved.*,
+        counts.run_id,
+        counts.mode_id,
+        counts.n_planned,
+        coalesce(solved.n_scored, 0) as n_scored,
+        coalesce(solved.n_clusters, 0) as n_clusters,
+        solved.prior_weight,
+        solved.likelihood_weight,
         solved.prior_weight / nullif(solved.likelihood_weight, 0) as weight_ratio,
         case when solved.n_clusters > 1 then solved.n_clusters / (solved.n_clusters - 1) end as correction,
         covariances.prior_variance,
         covariances.covariance,
         covariances.likelihood_variance
-    from solved
+    from counts
+    left join solved
+        on
+            counts.run_id = solved.run_id
+            and counts.mode_id = solved.mode_id
     left join covariances
         on
-            solved.run_id = covariances.run_id
-            and solved.mode_id = covariances.mode_id
+            counts.run_id = covariances.run_id
+            and counts.mode_id = covariances.mode_id
 
 ),
 
@@ -240,7 +268,10 @@ finished as (
         cast(0 as bigint) as n_too_long,
         cast(0 as bigint) as n_missing_option,
         named.n_clusters,
-        metrics.scale * sqrt(greatest(named.variance, 0) * named.correction) as se,
+        case
+            when named.variance is not null
+                then metrics.scale * sqrt(greatest(named.variance, 0) * named.correction)
+        end as se,
         case
             when named.n_scored < named.n_planned then 'no finite report, prior or likelihood'
             when named.estimate is null then 'prior and likelihood do not vary apart'

@@ -52,7 +52,7 @@ spread as (
         run_id,
         mode_id,
         metric,
-        {{ exact_sum('squared_deviation') }} as sum_of_squares
+        {{ ordered_sum('squared_deviation') }} as sum_of_squares
     from deviations
     group by run_id, mode_id, metric
 

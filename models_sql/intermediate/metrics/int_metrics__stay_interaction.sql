@@ -48,7 +48,7 @@ influences as (
         sums.run_id,
         sums.mode_id,
         sums.episode_id,
-        {{ exact_sum(
+        {{ ordered_sum(
             'cells.weight * (' ~ from_fixed('sums.value_sum_fixed') ~ ' - sums.n_scored * cells.mean) / cells.n_scored'
         ) }} as influence
     from sums
@@ -67,7 +67,7 @@ spread as (
         run_id,
         mode_id,
         count(*) as n_clusters,
-        {{ exact_sum('power(influence, 2)') }} as sum_of_squares
+        {{ ordered_sum('power(influence, 2)') }} as sum_of_squares
     from influences
     group by run_id, mode_id
 
@@ -80,7 +80,7 @@ estimates as (
         mode_id,
         count(*) as n_cells,
         cast(sum(n_scored) as bigint) as n_scored,
-        {{ exact_sum('weight * mean') }} as estimate,
+        {{ ordered_sum('weight * mean') }} as estimate,
         min(scorer_sha) as scorer_sha
     from cells
     group by run_id, mode_id

@@ -1,4 +1,4 @@
-{% call scored_rule('action_count') %}
+{% call scored_rule('action_count', 'steps') %}
 
     with
 

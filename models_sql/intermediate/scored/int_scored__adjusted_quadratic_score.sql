@@ -1,4 +1,4 @@
-{% call scored_rule('adjusted_quadratic_score') %}
+{% call scored_rule('adjusted_quadratic_score', 'steps') %}
 
     with
 

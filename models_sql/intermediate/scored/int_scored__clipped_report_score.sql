@@ -1,4 +1,4 @@
-{% call scored_rule('clipped_report_score') %}
+{% call scored_rule('clipped_report_score', 'outputs') %}
 
     with
 
@@ -44,6 +44,7 @@
                         items.target - greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
                     )
             end as value,
+            items.target,
             outputs.part_id
         from outputs
         inner join clips on outputs.mode_id = clips.mode_id
@@ -54,9 +55,14 @@
     judged as (
 
         select
-            scores.* exclude (part_id),
-            case when scores.value is null then 'unparsed' else 'ok' end as status,
-            case when scores.value is null then 'no finite report or target' end as status_reason,
+            scores.* exclude (target, part_id),
+            case
+                when scores.target is null then 'error' when scores.value is null then 'unparsed' else 'ok'
+            end as status,
+            case
+                when scores.target is null then 'the target is not known'
+                when scores.value is null then 'no finite report'
+            end as status_reason,
             scores.part_id
         from scores
 

@@ -1,4 +1,4 @@
-{% call scored_rule('credited_choice') %}
+{% call scored_rule('credited_choice', 'steps') %}
 
     with
 

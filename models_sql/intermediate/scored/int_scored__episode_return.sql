@@ -1,4 +1,4 @@
-{% call scored_rule('episode_return') %}
+{% call scored_rule('episode_return', 'steps') %}
 
     with
 

@@ -1,4 +1,4 @@
-{% call scored_rule('quadratic_score') %}
+{% call scored_rule('quadratic_score', 'steps') %}
 
     with
 

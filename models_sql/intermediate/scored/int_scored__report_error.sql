@@ -1,4 +1,4 @@
-{% call scored_rule('report_error') %}
+{% call scored_rule('report_error', 'outputs') %}
 
     with
 

@@ -1,4 +1,4 @@
-{% call scored_rule('reported_confidence') %}
+{% call scored_rule('reported_confidence', 'steps') %}
 
     with
 

@@ -1,4 +1,4 @@
-{% call scored_rule('reported_value') %}
+{% call scored_rule('reported_value', 'outputs') %}
 
     with
 

@@ -1,4 +1,4 @@
-{% call scored_rule('stay') %}
+{% call scored_rule('stay', 'steps') %}
 
     with
 
