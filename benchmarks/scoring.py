@@ -204,7 +204,7 @@ def compile_models(root: Path) -> list[tuple[str, str]]:
     runner = import_module("dbt.cli.main").dbtRunner()
     # a rule asks these which parts it has to score while it is compiled
     _invoke(runner, ["seed", *shared])
-    _invoke(runner, ["run", *shared, "--select", "stg_runs", "int_parts"])
+    _invoke(runner, ["run", *shared, "--select", "stg_runs", "stg_parts"])
     nodes = _invoke(runner, ["compile", *shared, "--select", *MODELS, *STACKS])
     compiled = {node.node.name: (node.node.relation_name, node.node.compiled_code) for node in nodes}
     for stack, member in STACKS.items():

@@ -164,7 +164,7 @@ _TWO_STEP = """
             case when stage = 1 then flaw('reward', reward) end as reward_flaw,
             case
                 when response_text is null then 'action' || (stage + 1) || ' is empty'
-                when legal_options is null then 'state is empty'
+                when legal_options is null then 'state is not one of X, Y'
                 when not list_contains(legal_options, response_text)
                 then 'action' || (stage + 1) || ' is not one of ' || array_to_string(legal_options, ', ')
             end as action_flaw

@@ -1,6 +1,6 @@
 """Ingest: fetch pinned files, read them and append what they hold to the raw tables."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from ingest.cogbench import CogBenchImporter
 from ingest.contract import Importer
 from ingest.fetch import Fetcher, cache_path, needs_login
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
-from store.lake import append, committed_runs, conform, part_paths
+from store.lake import Part, append, committed_runs, conform, part_paths
 from store.manifest import PinnedFile, Source
 from store.schemas import RUNS
 from store.settings import Home
@@ -235,9 +235,10 @@ def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: 
         return report
     imported = importer.read(source, file, path)
     # all are looked at before one is written, so that a file which is refused leaves nothing behind
-    tables = [(raw.table, conform(raw.table, raw.rows)) for raw in imported.rows]
-    # in the importer's order: the row in runs comes last and commits the others
+    *tables, (_, runs) = [(raw.table, conform(raw.table, raw.rows)) for raw in imported.rows]
     parts = [append(lake, table, rows, imported.run_id) for table, rows in tables]
+    # the row in runs comes last and commits these parts, and no other that an interrupted writer may have left
+    parts.append(append(lake, "runs", _committing(runs, parts), imported.run_id))
     return replace(
         report,
         n_new_rows=report.n_new_rows + sum(part.n_rows for part in parts if part.is_new),
@@ -245,6 +246,15 @@ def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: 
         n_unreadable_rows=report.n_unreadable_rows + imported.n_unreadable_rows,
         notes=(*report.notes, *(f"{file.path}: {note}" for note in imported.notes)),
     )
+
+
+def _committing(runs: pa.Table, parts: Sequence[Part]) -> pa.Table:
+    """Return the rows of ``runs`` with the hashes of the run's other parts."""
+    position = runs.schema.get_field_index("parts")
+    hashes = pa.array(
+        [[part.sha256 for part in parts]] * runs.num_rows, type=runs.schema.field(position).type
+    )
+    return runs.set_column(position, runs.schema.field(position), hashes)
 
 
 def _naming(uri: str, error: StoreError) -> StoreError:

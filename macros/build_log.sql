@@ -65,7 +65,8 @@ select
     null,
     'running',
     null,
-    raw_sha256('{{ lake() }}'),
+    {#- a run over no rows leaves marts that match no lake #}
+    {% if invocation_args_dict.get('empty') %}'empty'{% else %}raw_sha256('{{ lake() }}'){% endif %},
     project_sha256('{{ invocation_args_dict['project_dir'] | replace("'", "''") }}');
 {%- endif -%}
 {% endmacro %}
@@ -78,7 +79,7 @@ update build_log
 set
     finished_at = now(),
     status = '{{ "failed" if failed else "success" }}',
-    n_failed = {{ failed | length }}
+    n_failed = {{ failed | rejectattr('status', 'equalto', 'skipped') | list | length }}
 where invocation_id = '{{ invocation_id }}';
 {%- endif -%}
 {% endmacro %}

@@ -1,17 +1,17 @@
 {#- Building blocks of the item-level rules in models_sql/intermediate/scored. -#}
 
 
-{#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with the seeds it reads, is its
+{#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what it reads, is its
     version: scorer_sha. A build reads the parts that this version has not scored yet, and only those that hold
     a mode of the rule. -#}
 {% macro scored_rule(rule_name, raw_table) %}
 {%- set rule = caller() -%}
-{%- set scorer_sha = sha256_of(rule ~ seed_checksums()) -%}
+{%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}
 select
     scored.*,
     '{{ scorer_sha }}' as scorer_sha
 from (
-{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, ref('int_parts'), scorer_sha)) }}
+{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, ref('stg_parts'), scorer_sha)) }}
 ) as scored
 {% endmacro %}
 
@@ -46,7 +46,7 @@ from (
 
 {#- Pre-hook: drops rows of another version of the rule, and of raw parts that are gone. -#}
 {% macro forget_other_versions() %}
-{%- set parts = ref('int_parts') -%}
+{%- set parts = ref('stg_parts') -%}
 {%- if execute and is_incremental() -%}
     {%- set found = modules.re.search("'([0-9a-f]{64})' as scorer_sha", model.compiled_code) -%}
     delete from {{ this }}
@@ -69,19 +69,26 @@ from (
 {% endmacro %}
 
 
-{% macro seed_checksums() %}
+{#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models. -#}
+{% macro inputs_of_model() %}
 {%- if execute -%}
-    {%- for node_id in model.depends_on.nodes if node_id.startswith('seed.') -%}
-        {{ graph.nodes[node_id].checksum.checksum }}
+    {#- a unit test has no graph -#}
+    {%- set nodes = graph.get('nodes', {}) -%}
+    {%- for node_id in model.depends_on.nodes if node_id in nodes -%}
+        {%- if node_id.startswith('seed.') -%}
+            {{ nodes[node_id].checksum.checksum }}
+        {%- elif '.stg_' in node_id -%}
+            {{ nodes[node_id].raw_code }}
+        {%- endif -%}
     {%- endfor -%}
 {%- endif -%}
 {% endmacro %}
 
 
-{#- Version of a model that is built anew each time: its code and the seeds it reads. -#}
+{#- Version of a model that is built anew each time: its code and what it reads. -#}
 {% macro model_sha() %}
 {%- if execute -%}
-    {{ sha256_of(model.raw_code ~ seed_checksums()) }}
+    {{ sha256_of(model.raw_code ~ inputs_of_model()) }}
 {%- endif -%}
 {% endmacro %}
 

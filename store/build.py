@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from store import console, database
-from store.errors import CheckFailed, WrongUsage
+from store.errors import CheckFailed, LakeUnusable, WrongUsage
 from store.freshness import has_table, is_proved
 from store.lake import ensure_schema_parts
 from store.settings import Home
@@ -165,6 +165,8 @@ def build(
         raise result.exception
     if result.exception is not None:
         message = _one_line(str(result.exception))
+        if isinstance(result.exception, OSError):
+            raise LakeUnusable(f"{lake.root}: cannot be written ({message})")
         raise database.explain(message, lake) or CheckFailed(f"dbt cannot build: {message}")
     nodes = result.result.results
     if select and not nodes:
@@ -250,7 +252,8 @@ def _failures(nodes: Sequence[Any]) -> Iterator[Failure]:
                 kind=str(node.node.resource_type).replace("_", " "),
                 name=node.node.name,
                 message=_one_line(node.message or "no message"),
-                query=node.node.compiled_path,
+                # a seed has no query
+                query=getattr(node.node, "compiled_path", None),
             )
 
 

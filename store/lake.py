@@ -43,6 +43,11 @@ class Part:
     n_rows: int
     is_new: bool
 
+    @property
+    def sha256(self) -> str:
+        """Hash of the part's bytes, which is its name."""
+        return self.path.stem.removeprefix("part-")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -64,6 +64,7 @@ RUNS = pa.schema(
         pa.field("n_source_rows", pa.int64()),
         pa.field("n_unreadable_rows", pa.int64()),
         pa.field("notes", _STRINGS, nullable=False),
+        pa.field("parts", _STRINGS),
         pa.field("environment_json", pa.string()),
         pa.field("started_at", pa.timestamp("us", tz="UTC")),
         pa.field("finished_at", pa.timestamp("us", tz="UTC")),

@@ -46,10 +46,11 @@ def home() -> Home:
     Raises
     ------
     WrongUsage
-        If the path has a character that DuckDB would read as a pattern: the raw tables are globs below it.
+        If the path has a character that DuckDB would read as a pattern (the raw tables are globs below it)
+        or as the end of a path.
     """
     root = os.environ.get("COGLAKE_HOME") or "lake"
-    if patterns := sorted(set("*?[]{}") & set(str(Path(root).resolve()))):
+    if patterns := sorted(set("*?[]{}#") & set(str(Path(root).resolve()))):
         raise WrongUsage(f"COGLAKE_HOME={root}: choose a path without {' '.join(patterns)}")
     return Home(Path(root))
 

@@ -1,9 +1,7 @@
 with
 
-rows as (
-
-    select * exclude (filename) from {{ source('raw', 'human_responses') }}
-
+committed as (
+    {{ committed('human_responses') }}
 )
 
-select * from rows
+select * from committed

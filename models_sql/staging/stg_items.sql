@@ -1,9 +1,7 @@
 with
 
-rows as (
-
-    select * exclude (filename) from {{ source('raw', 'items') }}
-
+committed as (
+    {{ committed('items') }}
 )
 
-select * from rows
+select * from committed

@@ -1,9 +1,7 @@
 with
 
-rows as (
-
-    select * exclude (filename) from {{ source('raw', 'published') }}
-
+committed as (
+    {{ committed('published') }}
 )
 
-select * from rows
+select * from committed

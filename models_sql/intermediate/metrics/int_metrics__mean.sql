@@ -22,7 +22,7 @@ totals as (
         count(*) filter (where n_scored > 0) as n_clusters,
         {{ from_fixed('sum(value_sum_fixed)') }} / nullif(sum(n_scored), 0) as mean,
         min(status_reason) as status_reason,
-        min(scorer_sha) as scorer_sha
+        sha256(min(scorer_sha) || '{{ model_sha() }}') as scorer_sha
     from episodes
     group by run_id, mode_id, metric
 

@@ -81,7 +81,7 @@ estimates as (
         count(*) as n_cells,
         cast(sum(n_scored) as bigint) as n_scored,
         {{ ordered_sum('weight * mean') }} as estimate,
-        min(scorer_sha) as scorer_sha
+        sha256(min(scorer_sha) || '{{ model_sha() }}') as scorer_sha
     from cells
     group by run_id, mode_id
 
