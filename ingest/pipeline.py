@@ -237,7 +237,7 @@ def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: 
     # all are looked at before one is written, so that a file which is refused leaves nothing behind
     *tables, (_, runs) = [(raw.table, conform(raw.table, raw.rows)) for raw in imported.rows]
     parts = [append(lake, table, rows, imported.run_id) for table, rows in tables]
-    # the row in runs comes last and commits these parts, and no other that an interrupted writer may have left
+    # the row in runs comes last and commits these parts, not one that an interrupted writer left
     parts.append(append(lake, "runs", _committing(runs, parts), imported.run_id))
     return replace(
         report,

@@ -161,13 +161,8 @@ def build(
     start = time.monotonic()
     with _home(lake), nullcontext() if quiet else console.progress("build") as step:
         result, warnings = _invoke(arguments, step)
-    if isinstance(result.exception, KeyboardInterrupt):
-        raise result.exception
     if result.exception is not None:
-        message = _one_line(str(result.exception))
-        if isinstance(result.exception, OSError):
-            raise LakeUnusable(f"{lake.root}: cannot be written ({message})")
-        raise database.explain(message, lake) or CheckFailed(f"dbt cannot build: {message}")
+        raise _cause(result.exception, lake)
     nodes = result.result.results
     if select and not nodes:
         raise WrongUsage(f"--select {' '.join(select)}: matches no model, seed or test")
@@ -176,6 +171,16 @@ def build(
         if unusable := database.explain(failure.message, lake):
             raise unusable
     return BuildReport(_counts(nodes), failures, tuple(warnings), time.monotonic() - start)
+
+
+def _cause(error: BaseException, lake: Home) -> BaseException:
+    """Return what to raise for an exception that ended dbt before any node did."""
+    if isinstance(error, KeyboardInterrupt):
+        return error
+    message = _one_line(str(error))
+    if isinstance(error, OSError):
+        return LakeUnusable(f"{lake.root}: cannot be written ({message})")
+    return database.explain(message, lake) or CheckFailed(f"dbt cannot build: {message}")
 
 
 def audit(lake: Home) -> Audit:

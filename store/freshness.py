@@ -81,13 +81,6 @@ def require_fresh(con: duckdb.DuckDBPyConnection, lake: Home, project: Path) -> 
         )
     built = log[full]
     raw_sha256, project_sha256 = _fingerprints(con, lake, project)
-    for build in log[:full]:
-        # a later partial build of another state left its marts beside those of the full one
-        if (build.raw_sha256, build.project_sha256) != (built.raw_sha256, built.project_sha256):
-            raise NothingToExport(
-                f"the partial build of {build.started_at} had other rows or another project than the last full "
-                f"one; {_BUILD_AGAIN} without --select"
-            )
     if raw_sha256 != built.raw_sha256:
         raise NothingToExport(
             f"the raw rows changed since the build of {built.started_at} "
@@ -98,6 +91,13 @@ def require_fresh(con: duckdb.DuckDBPyConnection, lake: Home, project: Path) -> 
             f"models_sql, macros or manifests changed since the build of {built.started_at} "
             f"(expected {built.project_sha256[:12]}, found {project_sha256[:12]}); {_BUILD_AGAIN}"
         )
+    for build in log[:full]:
+        # a partial build of another state left its marts beside those of the full one before it
+        if (build.raw_sha256, build.project_sha256) != (raw_sha256, project_sha256):
+            raise NothingToExport(
+                f"the partial build of {build.started_at} was of other rows or another project; "
+                f"{_BUILD_AGAIN} without --select"
+            )
     return built
 
 

@@ -382,3 +382,18 @@ def test_a_link_stays_a_link(tmp_path):
 
 def test_dataclasses_and_paths_become_json():
     assert json.loads(to_json({"build": BUILD, "path": Path("x")}))["build"]["is_full"] is True
+
+
+def test_a_partial_build_of_an_edited_project_is_seen_after_the_edit_is_taken_back(log, lake, project):
+    con, add = log
+    add(1, "success")
+    edited = project / "models_sql" / "new.sql"
+    edited.touch()
+    add(2, "success", is_full=False)
+    edited.unlink()
+    con.execute("update build_log set project_sha256 = 'another' where not is_full")
+
+    with pytest.raises(
+        NothingToExport, match=r"the partial build of .* was of other rows or another project"
+    ):
+        require_fresh(con, lake, project)

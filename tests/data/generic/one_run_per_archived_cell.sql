@@ -1,5 +1,5 @@
-{#- Two versions of one archived file in the lake: which one counts would be chance. `coglake verify` names the one
-    that is no longer pinned; delete the folders raw/*/run=<its id>. -#}
+{#- Two versions of one archived file in the lake: which one counts would be chance. `coglake verify` names
+    the one that is no longer pinned; delete the folders raw/*/run=<its id>. -#}
 {% test one_run_per_archived_cell(model) %}
 select
     runs.source_id,
