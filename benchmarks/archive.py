@@ -60,19 +60,21 @@ def add_small_run(root: Path) -> None:
     from store.lake import append, part_paths  # noqa: PLC0415
     from store.settings import Home  # noqa: PLC0415
 
+    def changed(path: Path, **values: object) -> pa.Table:
+        rows = pq.ParquetFile(path).read()
+        for name, value in values.items():
+            position = rows.schema.get_field_index(name)
+            field = rows.schema.field(position)
+            rows = rows.set_column(position, field, pa.array([value] * rows.num_rows, field.type))
+        return rows
+
     lake = Home(root)
     parts = [path for path in part_paths(lake, "steps") if pq.read_metadata(path).num_rows]
     smallest = min(parts, key=lambda path: pq.read_metadata(path).num_rows)
-    folder = smallest.parent.name
-    for table in ("steps", "runs"):
-        (path,) = (path for path in part_paths(lake, table) if path.parent.name == folder)
-        rows = pq.ParquetFile(path).read()
-        changes = {"run_id": "benchmark", "model_id": "benchmark"}
-        for name, value in changes.items():
-            if name in rows.column_names:
-                constant = pa.repeat(pa.scalar(value), rows.num_rows)
-                rows = rows.set_column(rows.schema.get_field_index(name), name, constant)
-        append(lake, table, rows, "benchmark")
+    part = append(lake, "steps", changed(smallest, run_id="benchmark"), "benchmark")
+    (commit,) = (lake.raw / "runs" / smallest.parent.name).iterdir()
+    runs = changed(commit, run_id="benchmark", model_id="benchmark", parts=[part.sha256])
+    append(lake, "runs", runs, "benchmark")
 
 
 def measure(root: Path) -> list[Measured]:

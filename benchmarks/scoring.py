@@ -180,7 +180,7 @@ def write_rows(task: tuple[Path, int]) -> None:
     ensure_schema_parts(lake)
     for seed, start in enumerate(range(0, n_rows, ROWS_PER_RUN)):
         run_id = f"bench-{seed:03d}"
-        append(lake, "steps", steps(run_id, seed, min(ROWS_PER_RUN, n_rows - start)), run_id)
+        part = append(lake, "steps", steps(run_id, seed, min(ROWS_PER_RUN, n_rows - start)), run_id)
         run = {
             "run_id": run_id,
             "kind": "generated",
@@ -188,6 +188,7 @@ def write_rows(task: tuple[Path, int]) -> None:
             "agent_kind": "language_model",
             "planned_modes": [MODE],
             "notes": [],
+            "parts": [part.sha256],
         }
         append(lake, "runs", pa.Table.from_pylist([run], schema=RUNS), run_id)
     if n_rows <= JSON_ROWS:
