@@ -54,11 +54,11 @@ class Measured:
 def add_small_run(root: Path) -> None:
     """Append the smallest run that has steps once more, as the run of another model."""
     # here, so that the process that starts and measures the commands stays smaller than they are
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    from store.lake import append, part_paths  # noqa: PLC0415
-    from store.settings import Home  # noqa: PLC0415
+    from store.lake import append, part_paths
+    from store.settings import Home
 
     def changed(path: Path, **values: object) -> pa.Table:
         rows = pq.ParquetFile(path).read()

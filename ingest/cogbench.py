@@ -7,7 +7,7 @@ cannot be read leaves its row in place with a reason, because a dropped row woul
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -420,10 +420,6 @@ class CogBenchImporter:
         else:
             return None
         return f"{source.id}-{name}-{file.sha256[:12]}-v{IMPORTER_VERSION}"
-
-    def describe(self, source: Source) -> Sequence[str]:
-        """Return the raw tables that an archive of this schema fills."""
-        return ("items", "outputs", "steps", "published", "runs")
 
     def read(self, source: Source, file: PinnedFile, path: Path) -> Imported:
         """Parse one data or score file.

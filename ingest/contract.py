@@ -1,6 +1,5 @@
 """What an importer promises to the pipeline."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -58,8 +57,4 @@ class Importer(Protocol):
         store.errors.InvalidSource
             If the file as a whole is not what the source declares.
         """
-        ...
-
-    def describe(self, source: Source) -> Sequence[str]:
-        """Return the raw tables that this source fills."""
         ...

@@ -1,9 +1,9 @@
 {#- Building blocks of the item-level rules in models_sql/intermediate/scored. -#}
 
 
-{#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what it reads, is its
-    version: scorer_sha. A build reads the parts that this version has not scored yet, and only those that hold
-    a mode of the rule. -#}
+{#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what
+    it reads, is its version: scorer_sha. A build reads the parts that this version has not scored yet, and
+    only those that hold a mode of the rule. -#}
 {% macro scored_rule(rule_name, raw_table) %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}

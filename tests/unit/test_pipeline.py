@@ -2,7 +2,6 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import huggingface_hub
@@ -70,9 +69,6 @@ class LineImporter:
             n_unreadable_rows=n_unreadable,
             notes=(f"{n_unreadable} rows: not a number",) if n_unreadable else (),
         )
-
-    def describe(self, source: Source) -> Sequence[str]:
-        return ("published", "runs")
 
 
 @pytest.fixture(autouse=True)
