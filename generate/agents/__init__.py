@@ -1,0 +1,1 @@
+"""Agents: policies that see observations alone, and how their parameters are found."""

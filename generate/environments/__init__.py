@@ -1,0 +1,1 @@
+"""Environments: what can happen, what is seen of it, and what an action does."""
