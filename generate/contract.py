@@ -10,12 +10,14 @@ an :class:`Observation` is what a participant sees of both. Agents and prompts a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from generate.streams import Streams
+from store.settings import Home
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -133,8 +135,21 @@ SeenT_contra = TypeVar("SeenT_contra", bound=Observation, contravariant=True)
 MemoryT = TypeVar("MemoryT")
 
 
-class Environment(Protocol[WorldT, StateT, SeenT_co]):
-    """One task. An instance holds the constants of its schedule; all methods are pure functions."""
+class Questions(Protocol):
+    """A task in which no answer changes a later question: all there is of it is its items."""
+
+    def episodes(self, seeds: Sequence[int]) -> Episodes:
+        """Return the episodes that a schedule with these seeds has, in order."""
+        ...
+
+    def items(self, episodes: Episodes) -> list[ScheduledItem]:
+        """Return what the schedule holds whoever plays: the ground of exact expectations."""
+        ...
+
+
+@runtime_checkable
+class Environment(Questions, Protocol[WorldT, StateT, SeenT_co]):
+    """A task that is played. An instance holds the constants of its schedule; methods are pure functions."""
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -151,16 +166,8 @@ class Environment(Protocol[WorldT, StateT, SeenT_co]):
         """Labels of what can be in view when an action is chosen."""
         ...
 
-    def episodes(self, seeds: Sequence[int]) -> Episodes:
-        """Return the episodes that a schedule with these seeds has, in order."""
-        ...
-
     def draw(self, episodes: Episodes) -> WorldT:
         """Draw every chance event of the episodes, each from its own seed."""
-        ...
-
-    def items(self, episodes: Episodes) -> list[ScheduledItem]:
-        """Return what the schedule holds whoever plays: the ground of exact expectations."""
         ...
 
     def start(self, world: WorldT) -> StateT:
@@ -251,6 +258,7 @@ class Fitted:
 AnyEnvironment = Environment[Any, Any, Any]
 
 
+@runtime_checkable
 class Family(Protocol):
     """A kind of agent; an instance holds its settings."""
 
@@ -263,5 +271,43 @@ class Family(Protocol):
             The environment that the policy will play, for its constants and for training episodes.
         training_seeds
             Seeds of the environments in which parameters may be chosen; never those of the test.
+        """
+        ...
+
+
+@runtime_checkable
+class Answerer(Protocol):
+    """An agent that answers questions; an instance holds its settings."""
+
+    def answer(self, questions: pa.Table) -> pa.Table:
+        """Answer every question.
+
+        Parameters
+        ----------
+        questions
+            Columns ``item_id``, ``legal_options``, ``support_low``, ``support_high`` and ``facts_json`` of
+            ``raw/items``: nothing that says which answer is right.
+
+        Returns
+        -------
+        pa.Table
+            One row per question: ``item_id``, and what there is of ``response_text``, ``response_number``,
+            ``report_low``, ``report_high``, ``report_spacing`` (columns of ``raw/outputs``) and
+            ``logprobs_nats``, a list with the log-probability of every legal option.
+        """
+        ...
+
+
+@runtime_checkable
+class FittedToPeople(Family, Protocol):
+    """A family whose parameters are fitted to human responses and kept in ``reference_fits.csv``."""
+
+    def estimate(self, lake: Home) -> tuple[list[Fit], str]:
+        """Fit to the responses in a lake, and say in words which these are.
+
+        Raises
+        ------
+        SourceUnavailable
+            If the lake does not hold them.
         """
         ...

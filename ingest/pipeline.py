@@ -1,6 +1,6 @@
 """Ingest: fetch pinned files, read them and append what they hold to the raw tables."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from ingest.cogbench import CogBenchImporter
 from ingest.contract import Importer
 from ingest.fetch import Fetcher, cache_path, needs_login
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
-from store.lake import Part, append, committed_runs, conform, part_paths
+from store.lake import commit, committed_runs, part_paths
 from store.manifest import PinnedFile, Source
 from store.schemas import RUNS
 from store.settings import Home
@@ -234,11 +234,8 @@ def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: 
     if importer is None:
         return report
     imported = importer.read(source, file, path)
-    # all are looked at before one is written, so that a file which is refused leaves nothing behind
-    *tables, (_, runs) = [(raw.table, conform(raw.table, raw.rows)) for raw in imported.rows]
-    parts = [append(lake, table, rows, imported.run_id) for table, rows in tables]
-    # the row in runs comes last and commits these parts, not one that an interrupted writer left
-    parts.append(append(lake, "runs", _committing(runs, parts), imported.run_id))
+    *tables, (_, runs) = [(raw.table, raw.rows) for raw in imported.rows]
+    parts = commit(lake, imported.run_id, tables, runs)
     return replace(
         report,
         n_new_rows=report.n_new_rows + sum(part.n_rows for part in parts if part.is_new),
@@ -246,15 +243,6 @@ def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: 
         n_unreadable_rows=report.n_unreadable_rows + imported.n_unreadable_rows,
         notes=(*report.notes, *(f"{file.path}: {note}" for note in imported.notes)),
     )
-
-
-def _committing(runs: pa.Table, parts: Sequence[Part]) -> pa.Table:
-    """Return the rows of ``runs`` with the hashes of the run's other parts."""
-    position = runs.schema.get_field_index("parts")
-    hashes = pa.array(
-        [[part.sha256 for part in parts]] * runs.num_rows, type=runs.schema.field(position).type
-    )
-    return runs.set_column(position, runs.schema.field(position), hashes)
 
 
 def _naming(uri: str, error: StoreError) -> StoreError:

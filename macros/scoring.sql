@@ -69,7 +69,8 @@ from (
 {% endmacro %}
 
 
-{#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models. -#}
+{#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models and of
+    what the uniform rules share. -#}
 {% macro inputs_of_model() %}
 {%- if execute -%}
     {#- a unit test has no graph -#}
@@ -77,7 +78,7 @@ from (
     {%- for node_id in model.depends_on.nodes if node_id in nodes -%}
         {%- if node_id.startswith('seed.') -%}
             {{ nodes[node_id].checksum.checksum }}
-        {%- elif '.stg_' in node_id -%}
+        {%- elif '.stg_' in node_id or ('.int_uniform_' in node_id and '.int_uniform__' not in node_id) -%}
             {{ nodes[node_id].raw_code }}
         {%- endif -%}
     {%- endfor -%}
@@ -133,3 +134,56 @@ from (
     from {{ ref('s1cogbench_metrics') }} as metrics
     where metrics.rule = '{{ rule }}'
 {% endmacro %}
+
+
+{#- Wraps one rule of the uniform agent: one row per item and metric, with the expectation of one of its rows.
+    The rule's expanded SQL, with what it reads, is its version. -#}
+{% macro uniform_rule(rule_name) %}
+{%- set rule = caller() -%}
+select
+    expectations.*,
+    '{{ sha256_of(rule_name ~ rule ~ inputs_of_model()) }}' as scorer_sha
+from (
+{{ rule }}
+) as expectations
+{% endmacro %}
+
+
+{#- A list of numbers among the facts of an item; null if there is none. -#}
+{% macro numbers_in_facts(name) -%}
+    cast(facts_json -> '$.{{ name }}' as double[])
+{%- endmacro %}
+
+
+{#- Expected distance from the target of a report that is spread evenly over low..high: over the whole interval
+    if spacing is 0, else over low, low + spacing, ..., high. Nothing is enumerated: of n points, those at or
+    below the target and those above it are two arithmetic series. -#}
+{% macro spread_error(target, low, high, spacing) -%}
+    case
+        when {{ high }} = {{ low }} then abs({{ target }} - {{ low }})
+        when {{ spacing }} = 0 then
+            case
+                when {{ target }} between {{ low }} and {{ high }}
+                    then
+                        (power({{ target }} - {{ low }}, 2) + power({{ high }} - {{ target }}, 2))
+                        / (2 * ({{ high }} - {{ low }}))
+                else abs({{ target }} - ({{ low }} + {{ high }}) / 2)
+            end
+        else
+            {{ grid_error(
+                '((' ~ target ~ ' - ' ~ low ~ ') / ' ~ spacing ~ ')',
+                '(1 + round((' ~ high ~ ' - ' ~ low ~ ') / ' ~ spacing ~ '))',
+            ) }} * {{ spacing }}
+    end
+{%- endmacro %}
+
+
+{#- Mean distance of the points 0, 1, ..., n - 1 from x, both in units of the spacing. -#}
+{% macro grid_error(x, n) -%}
+    {%- set n_below = 'greatest(0, least(' ~ n ~ ', floor(' ~ x ~ ') + 1))' -%}
+    (
+        {{ x }} * (2 * {{ n_below }} - {{ n }})
+        - {{ n_below }} * ({{ n_below }} - 1)
+        + {{ n }} * ({{ n }} - 1) / 2
+    ) / {{ n }}
+{%- endmacro %}

@@ -105,6 +105,42 @@ def ingest(
         command_ingest.run(sources or (), mirror, dry_run=dry_run, as_json=as_json)
 
 
+@_command("coglake generate --agent uniform --modes bart --modes two_step")
+def generate(
+    *,
+    agents: Annotated[
+        list[str], typer.Option("--agent", help="An agent of manifests/agents.toml; repeat it for several.")
+    ],
+    modes: Annotated[
+        list[str] | None,
+        typer.Option(help="A mode to play; repeat it for several. All that the agent can play by default."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let agents play environments and answer questions. What is there already is not done again."""
+    from store import command_generate
+
+    command_generate.run(agents, modes or (), dry_run=dry_run, as_json=as_json)
+
+
+@_command("coglake fit two_step_hybrid")
+def fit(
+    *,
+    agent: Annotated[str, typer.Argument(help="An agent whose parameters are fitted to people.")],
+    is_written: Annotated[
+        bool, typer.Option("--write", help="Replace the parameters in manifests/reference_fits.csv.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a reference to the human responses in the lake. Compare with the parameters on record."""
+    from store import command_fit
+
+    command_fit.run(agent, is_written=is_written, as_json=as_json)
+
+
 @_command("coglake build --threads 2")
 def build(
     *,

@@ -1,14 +1,14 @@
 """``coglake ingest``: choose sources, fetch and import them, say what came of it."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from ingest.pipeline import SourceReport, ingest, listing
 from store import console
-from store.errors import SourceUnavailable, StoreError, WrongUsage
+from store.errors import SourceUnavailable, StoreError
 from store.formats import Sheet, to_json
 from store.manifest import Source, load_sources
 from store.settings import home
+from store.usage import require_known
 
 _REPORT = (
     "source_id",
@@ -85,11 +85,7 @@ def _mebibytes(n_bytes: int | None) -> str:
 
 
 def _choose(known: Mapping[str, Source], names: Sequence[str]) -> list[Source]:
-    for name in names:
-        if name not in known:
-            close = get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else "`coglake ingest --list` shows all"
-            raise WrongUsage(f"{name}: no such source; {hint}")
+    require_known("source", names, known, "`coglake ingest --list` shows all")
     if names:
         return [known[name] for name in dict.fromkeys(names)]
     # nobody but this project has the bytes of a generated source: its own command brings them in

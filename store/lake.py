@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,6 +79,35 @@ def append(lake: Home, table: str, rows: pa.Table, run_id: str) -> Part:
             f"{table}: expected a run id of 1 to 200 letters, digits and . _ - @, found {run_id[:200]!r}"
         )
     return _write_part(lake, table, conform(table, rows), run_id)
+
+
+def commit(
+    lake: Home, run_id: str, tables: Sequence[tuple[str, pa.Table]], runs: pa.Table
+) -> tuple[Part, ...]:
+    """Add a whole run: its rows, then the row in ``runs`` that names these parts and so commits them.
+
+    All tables are looked at before one is written, so that a run which is refused leaves nothing behind;
+    and a part that an interrupted writer left never counts, since no committed run names it.
+
+    Parameters
+    ----------
+    tables
+        Raw table and its rows; ``runs`` is not among them.
+    runs
+        One row in the schema of ``runs``; its column ``parts`` is filled here.
+
+    Raises
+    ------
+    InvalidSource, LakeUnusable
+        As :func:`append` does.
+    """
+    conformed = [(table, conform(table, rows)) for table, rows in tables]
+    runs = conform("runs", runs)
+    parts = [append(lake, table, rows, run_id) for table, rows in conformed]
+    position = runs.schema.get_field_index("parts")
+    field = runs.schema.field(position)
+    hashes = pa.array([[part.sha256 for part in parts]] * runs.num_rows, type=field.type)
+    return (*parts, append(lake, "runs", runs.set_column(position, field, hashes), run_id))
 
 
 def conform(table: str, rows: pa.Table) -> pa.Table:
@@ -464,7 +493,7 @@ def _unreadable_parts(lake: Home) -> Iterator[Finding]:
                     advice=_restore(path),
                 )
                 continue
-            if not found.equals(schema):
+            if not _is_readable_as(schema, found):
                 yield Finding(
                     path=str(path),
                     problem=f"the columns are not those of {table}; another version of coglake wrote them",
@@ -472,6 +501,14 @@ def _unreadable_parts(lake: Home) -> Iterator[Finding]:
                     found=_difference(found, schema),
                     advice=_restore(path),
                 )
+
+
+def _is_readable_as(schema: pa.Schema, found: pa.Schema) -> bool:
+    """Tell whether a part has the columns of a table; an older part may lack some that can be null."""
+    lacking = [field for field in schema if field.name not in found.names]
+    return all(field.nullable for field in lacking) and found.equals(
+        pa.schema([field for field in schema if field not in lacking])
+    )
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str:

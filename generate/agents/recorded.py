@@ -4,6 +4,7 @@
 """
 
 import csv
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +76,15 @@ def recorded(agent_id: str, path: Path | None = None) -> Recorded:
     return Recorded(participants, parameters, fits, rows[0]["training_set"])
 
 
+def recorded_sha256(agent_id: str, path: Path | None = None) -> str:
+    """Return the hash of an agent's lines in the manifest; that of nothing if it has none."""
+    lines = (path or _path()).read_text(encoding="utf-8").splitlines()
+    own = [line for line in lines if line.startswith(f"{agent_id},")]
+    return hashlib.sha256("\n".join(own).encode()).hexdigest()
+
+
 def record(agent_id: str, fits: Iterable[Fit], training_set: str, path: Path | None = None) -> None:
-    """Replace the parameter sets of an agent, rounded to 6 decimals, and leave those of others as they are."""
+    """Replace the parameter sets of an agent, rounded to 6 decimals, and leave those of others alone."""
     path = path or _path()
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["agent_id"] != agent_id]

@@ -37,6 +37,7 @@ def fits(values=(0.5, 1.5), **columns):
             "participant_id": pa.nulls(len(values)),
             "fold": pa.array(range(len(values)), pa.int64()),
             "seed": pa.nulls(len(values)),
+            "training_set": pa.nulls(len(values)),
             "parameter": ["beta"] * len(values),
             "value": pa.array(values, pa.float64(), from_pandas=False),
             "is_at_bound": [False] * len(values),

@@ -1,0 +1,331 @@
+"""Generate: let agents play the environments and answer the questions, and append what they did."""
+
+import csv
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from generate.agents.recorded import recorded_sha256
+from generate.contract import Answerer, AnyEnvironment, Environment, Family, Fitted
+from generate.episodes import play
+from generate.schedule import AgentSettings, Schedule
+from store.errors import InvalidSource, LakeUnusable
+from store.lake import commit, committed_runs, part_paths
+from store.schemas import FITS, ITEMS, OUTPUT_OPTIONS, OUTPUTS, RUNS
+from store.settings import Home, project_dir
+
+OnProgress = Callable[[int, int, str], None]
+"""Called after each task with tasks done, tasks in all and the task's name."""
+
+_QUESTION_COLUMNS = ("item_id", "legal_options", "support_low", "support_high", "facts_json")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One agent in one mode.
+
+    Attributes
+    ----------
+    source_id
+        Environment, or source of the questions.
+    schedule
+        None for questions that were ingested.
+    run_id
+        Names agent, settings and items: the same work has the same id.
+    is_present
+        Whether the lake has it.
+    """
+
+    agent: AgentSettings
+    mode_id: str
+    source_id: str
+    schedule: Schedule | None
+    run_id: str
+    is_present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What became of one task; ``n_rows`` counts the decisions or answers that were added."""
+
+    agent_id: str
+    mode_id: str
+    source_id: str
+    run_id: str
+    is_new: bool
+    n_rows: int
+    seconds: float
+
+
+def plan(
+    lake: Home,
+    agents: Iterable[AgentSettings],
+    schedules: Mapping[str, Schedule],
+    modes: Collection[str] = (),
+) -> list[Task]:
+    """Return what the agents have to do: in the modes named, or in all that they can play or answer.
+
+    Raises
+    ------
+    InvalidSource
+        If a manifest is not valid, or a schedule was changed under the version that the lake holds.
+    """
+    committed = committed_runs(lake)
+    runs = _runs(lake)
+    return [
+        Task(agent, mode_id, source_id, schedule, run_id, run_id in committed)
+        for agent in agents
+        for mode_id, source_id, schedule, identity in _work(agent, schedules, runs)
+        if not modes or mode_id in modes
+        for run_id in [f"{agent.id}-{source_id}-{_digest(agent.sha256, recorded_sha256(agent.id), identity)}"]
+    ]
+
+
+def generate(lake: Home, tasks: Iterable[Task], on_progress: OnProgress | None = None) -> list[TaskReport]:
+    """Do what the lake lacks of ``tasks``; each is one run, and a second time adds nothing.
+
+    A run is committed as a whole: one that was interrupted is done again, to the same rows.
+
+    Raises
+    ------
+    EngineFailed
+        If an agent does not act.
+    LakeUnusable
+        If the lake cannot be written.
+    """
+    tasks = list(tasks)
+    reports = []
+    for done, task in enumerate(tasks, start=1):
+        reports.append(_do(lake, task))
+        if on_progress is not None:
+            on_progress(done, len(tasks), f"{task.agent.id}: {task.source_id}")
+    return reports
+
+
+def schedule_run_id(schedule: Schedule) -> str:
+    """Return the id of the run that holds a schedule's items."""
+    return f"schedule-{schedule.id}-v{schedule.version}"
+
+
+def ensure_items(lake: Home, schedule: Schedule) -> None:
+    """Write the items of a schedule, once.
+
+    Raises
+    ------
+    InvalidSource
+        If the lake holds this version of the schedule with another content.
+    """
+    _refuse_changed(schedule, _runs(lake))
+    run_id = schedule_run_id(schedule)
+    if run_id in committed_runs(lake):
+        return
+    environment = schedule.environment()
+    items = [
+        {
+            "item_id": f"{schedule.id}@{schedule.version}/{item.item_id}",
+            "mode_id": schedule.mode,
+            "source_id": schedule.id,
+            "participant_id": item.participant_id,
+            "template_id": item.template_id,
+            "legal_options": item.legal_options,
+            "credited_options": item.credited_options,
+            "support_low": item.support_low,
+            "support_high": item.support_high,
+            "target": item.target,
+            "facts_json": json.dumps(item.facts, sort_keys=True) if item.facts else None,
+            "weight": item.weight,
+        }
+        for item in environment.items(environment.episodes(schedule.seeds.range))
+    ]
+    run = {
+        "run_id": run_id,
+        "kind": "schedule",
+        "model_id": schedule.id,
+        "agent_kind": "none",
+        "planned_modes": [schedule.mode],
+        "source_id": schedule.id,
+        "source_sha256": schedule.sha256,
+        "importer_version": schedule.version,
+        "notes": [],
+    }
+    commit(lake, run_id, [("items", pa.Table.from_pylist(items, ITEMS))], pa.Table.from_pylist([run], RUNS))
+
+
+# --- what there is to do ---
+
+
+def _work(
+    agent: AgentSettings, schedules: Mapping[str, Schedule], runs: pa.Table
+) -> Iterator[tuple[str, str, Schedule | None, str]]:
+    """Yield mode, source, schedule and the identity of the items of all that an agent can do."""
+    family = agent.made()
+    if agent.schedule is not None and agent.schedule not in schedules:
+        raise InvalidSource(
+            f"agents.toml: {agent.id}: schedule: found {agent.schedule}, expected one of "
+            f"{', '.join(schedules)}"
+        )
+    for schedule in schedules.values():
+        is_played = isinstance(schedule.environment(), Environment)
+        if agent.schedule in (None, schedule.id) and isinstance(family, Family if is_played else Answerer):
+            _refuse_changed(schedule, runs)
+            yield schedule.mode, schedule.id, schedule, schedule.sha256
+    if agent.schedule is None and isinstance(family, Answerer):
+        for mode_id, source_id in item_sources().items():
+            if source_id is None or source_id in schedules:
+                continue
+            if run_ids := runs.filter(pc.field("source_id") == source_id)["run_id"].to_pylist():
+                yield mode_id, source_id, None, _digest(*sorted(run_ids))
+
+
+def item_sources() -> dict[str, str | None]:
+    """Return which source or environment holds the items of each mode; None where it is not known."""
+    path = project_dir() / "manifests" / "s1cogbench_modes.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["mode_id"]: row["item_source_id"] or None for row in csv.DictReader(file)}
+
+
+def _refuse_changed(schedule: Schedule, runs: pa.Table) -> None:
+    same = runs.filter(pc.field("run_id") == schedule_run_id(schedule))
+    if same.num_rows and same["source_sha256"][0].as_py() != schedule.sha256:
+        raise InvalidSource(
+            f"environments.toml: {schedule.id}: the lake holds version {schedule.version} with another "
+            f"content (expected sha256 {same['source_sha256'][0].as_py()[:12]}, found "
+            f"{schedule.sha256[:12]}): raise the version, or take the change back"
+        )
+
+
+def _runs(lake: Home) -> pa.Table:
+    try:
+        return ds.dataset([str(path) for path in part_paths(lake, "runs")], schema=RUNS).to_table()
+    except (pa.ArrowException, OSError) as error:
+        raise LakeUnusable(f"{lake.raw / 'runs'}: {error}; run `coglake doctor`") from error
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+# --- doing it ---
+
+
+def _do(lake: Home, task: Task) -> TaskReport:
+    started_at = datetime.now(UTC)
+    n_rows = 0
+    if task.schedule is not None:
+        ensure_items(lake, task.schedule)
+    if not task.is_present:
+        environment = None if task.schedule is None else task.schedule.environment()
+        is_played = isinstance(environment, Environment)
+        tables = _played(task, environment) if is_played else _answered(lake, task)
+        n_rows = tables[0][1].num_rows
+        commit(lake, task.run_id, tables, _run(task, started_at))
+    seconds = (datetime.now(UTC) - started_at).total_seconds()
+    return TaskReport(
+        task.agent.id, task.mode_id, task.source_id, task.run_id, not task.is_present, n_rows, seconds
+    )
+
+
+def _played(task: Task, environment: AnyEnvironment) -> list[tuple[str, pa.Table]]:
+    schedule, agent = task.schedule, task.agent
+    assert schedule is not None
+    training = () if schedule.training_seeds is None else schedule.training_seeds.range
+    fitted = agent.made().fit(environment, training)
+    episodes = environment.episodes(schedule.seeds.range)
+    steps = play(environment, episodes, fitted, agent.seed, run_id=task.run_id, mode_id=task.mode_id)
+    tables = [("steps", steps)]
+    if fitted.fits:
+        tables.append(("fits", _fits(task, fitted)))
+    return tables
+
+
+def _fits(task: Task, fitted: Fitted) -> pa.Table:
+    rows = [
+        {
+            "run_id": task.run_id,
+            "mode_id": task.mode_id,
+            "family": task.agent.family.partition(":")[0],
+            "participant_id": fit.participant_id,
+            "fold": fit.fold,
+            "seed": task.agent.seed,
+            "training_set": fitted.training_set,
+            "parameter": fit.parameter,
+            "value": fit.value,
+            "is_at_bound": fit.is_at_bound,
+            "n_training": fit.n_training,
+            "provenance": task.agent.provenance,
+        }
+        for fit in fitted.fits
+    ]
+    return pa.Table.from_pylist(rows, FITS)
+
+
+def _answered(lake: Home, task: Task) -> list[tuple[str, pa.Table]]:
+    agent = task.agent.made()
+    assert isinstance(agent, Answerer)
+    questions = _questions(lake, task)
+    answers = pl.DataFrame(agent.answer(questions.select(_QUESTION_COLUMNS)))
+    joined = pl.DataFrame(questions).join(answers, on="item_id", how="left", maintain_order="left")
+    common = {"run_id": task.run_id, "mode_id": task.mode_id, "status": "ok"}
+    outputs = joined.with_columns(
+        # answers of one participant depend on each other
+        pl.coalesce("participant_id", "item_id").alias("episode_id"),
+        **{name: pl.lit(value) for name, value in common.items()},
+    )
+    tables = [("outputs", _as_rows(outputs, OUTPUTS))]
+    if "logprobs_nats" in answers.columns:
+        options = (
+            outputs.filter(pl.col("logprobs_nats").is_not_null())
+            .with_columns(option_index=pl.int_ranges(pl.col("legal_options").list.len()))
+            .explode("legal_options", "logprobs_nats", "option_index")
+            .rename({"legal_options": "option", "logprobs_nats": "logprob_nats"})
+        )
+        tables.append(("output_options", _as_rows(options, OUTPUT_OPTIONS)))
+    return tables
+
+
+def _questions(lake: Home, task: Task) -> pa.Table:
+    committed = committed_runs(lake)
+    wanted = {schedule_run_id(task.schedule)} if task.schedule is not None else committed
+    parts = [
+        str(path)
+        for path in part_paths(lake, "items")
+        if path.parent.name.removeprefix("run=") in wanted & committed
+    ]
+    of_task = (pc.field("source_id") == task.source_id) & (pc.field("mode_id") == task.mode_id)
+    return ds.dataset(parts, schema=ITEMS).to_table(filter=of_task).sort_by("item_id")
+
+
+def _as_rows(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a raw table; those that the frame lacks are null."""
+    lacking = [pl.lit(None).alias(name) for name in schema.names if name not in frame.columns]
+    return frame.with_columns(lacking).select(schema.names).to_arrow()
+
+
+def _run(task: Task, started_at: datetime) -> pa.Table:
+    packages: dict[str, Any] = {name: version(name) for name in ("numpy", "scipy", "polars", "pyarrow")}
+    run = {
+        "run_id": task.run_id,
+        "kind": task.agent.kind,
+        "model_id": task.agent.id,
+        "model_revision": task.agent.sha256,
+        "agent_kind": "policy",
+        "planned_modes": [task.mode_id],
+        "protocol": "plays episodes" if task.schedule is not None else "answers items",
+        "seed": task.agent.seed,
+        "source_id": task.source_id,
+        "notes": [],
+        "environment_json": json.dumps({"python": platform.python_version(), **packages}, sort_keys=True),
+        "started_at": started_at,
+        "finished_at": datetime.now(UTC),
+    }
+    return pa.Table.from_pylist([run], RUNS)

@@ -1,0 +1,71 @@
+"""``coglake generate``: choose agents and modes, let them play, say what came of it."""
+
+from collections.abc import Sequence
+
+from generate.pipeline import Task, TaskReport, generate, item_sources, plan
+from generate.schedule import load_agents, load_schedules
+from store import console
+from store.errors import WrongUsage
+from store.formats import Sheet, to_json
+from store.settings import home
+from store.usage import require_known
+
+
+def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
+    """Let agents play and answer what the lake lacks."""
+    known = load_agents()
+    require_known("agent", agents, known, f"there are {', '.join(known)}")
+    require_known("mode", modes, item_sources(), f"there are {', '.join(item_sources())}")
+    tasks = plan(home(), [known[name] for name in dict.fromkeys(agents)], load_schedules(), modes)
+    if not tasks:
+        raise WrongUsage(
+            f"{', '.join(agents)}: nothing to do in {', '.join(modes) or 'any mode'}: "
+            "the agent plays another environment, or the questions are not ingested"
+        )
+    if dry_run:
+        _show_plan(tasks, as_json=as_json)
+        return
+    with console.progress("generate") as step:
+        reports = generate(home(), tasks, step)
+    if as_json:
+        console.write(to_json({"runs": reports}))
+    else:
+        console.show(sheet(reports))
+
+
+def sheet(reports: Sequence[TaskReport]) -> Sheet:
+    """Return one row per run."""
+    return Sheet(
+        headers=("agent", "mode", "rows", "state", "seconds"),
+        rows=tuple(
+            (
+                report.agent_id,
+                report.mode_id,
+                report.n_rows if report.is_new else None,
+                "new" if report.is_new else "0 new",
+                f"{report.seconds:.1f}",
+            )
+            for report in reports
+        ),
+        printed=frozenset({4}),
+    )
+
+
+def _show_plan(tasks: Sequence[Task], *, as_json: bool) -> None:
+    if as_json:
+        runs = [
+            {
+                "agent_id": task.agent.id,
+                "mode_id": task.mode_id,
+                "run_id": task.run_id,
+                "is_new": not task.is_present,
+            }
+            for task in tasks
+        ]
+        console.write(to_json({"runs": runs}))
+        return
+    rows = tuple(
+        (task.agent.id, task.mode_id, "present" if task.is_present else "to do", task.run_id)
+        for task in tasks
+    )
+    console.show(Sheet(("agent", "mode", "state", "run"), rows))
