@@ -45,6 +45,10 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def only(self, which: Ints) -> "Episodes":
+        """Return some of the episodes."""
+        return Episodes(tuple(self.ids[index] for index in which), self.seeds[which], self.slots[which])
+
     def repeated(self, n_times: int) -> "Episodes":
         """Return the episodes ``n_times`` over, one whole pass after the other."""
         return Episodes(self.ids * n_times, np.tile(self.seeds, n_times), np.tile(self.slots, n_times))

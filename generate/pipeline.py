@@ -225,8 +225,7 @@ def _do(lake: Home, task: Task) -> TaskReport:
         ensure_items(lake, task.schedule)
     if not task.is_present:
         environment = None if task.schedule is None else task.schedule.environment()
-        is_played = isinstance(environment, Environment)
-        tables = _played(task, environment) if is_played else _answered(lake, task)
+        tables = _played(task, environment) if isinstance(environment, Environment) else _answered(lake, task)
         n_rows = tables[0][1].num_rows
         commit(lake, task.run_id, tables, _run(task, started_at))
     seconds = (datetime.now(UTC) - started_at).total_seconds()
