@@ -78,6 +78,8 @@ def play(
     EngineFailed
         If the policy does not return one action per episode.
     """
+    if not len(episodes):
+        return STEPS.empty_table()
     lanes = episodes.repeated(len(fitted.replicas))
     replicas = np.repeat(np.arange(len(fitted.replicas)), len(episodes))
     keys = np.stack([np.full_like(replicas, seed), replicas, lanes.seeds, lanes.slots], axis=1)

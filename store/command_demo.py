@@ -1,6 +1,10 @@
 """``coglake demo``: the whole way from nothing to Table 3, without a download."""
 
+import duckdb
+
 from generate.demo_archive import write
+from generate.pipeline import generate, plan
+from generate.schedule import load_agents, load_schedules
 from ingest.pipeline import ingest
 from store import console
 from store.build import audit, build
@@ -10,32 +14,17 @@ from store.export import export_table3, write_export
 from store.formats import Format, Sheet, records, to_json
 from store.freshness import require_fresh
 from store.manifest import load_sources
-from store.settings import home, project_dir
+from store.settings import Home, home, project_dir
 
 _SOURCE = "demo_archive"
-_STATUSES = frozenset({"", "n.a.", "n.e.", "n.f.", "canc.", "part."})
-_N_MODELS_SHOWN = 6
+_MAX_MODELS_SHOWN = 3
 
 
 def run(*, as_json: bool) -> None:
-    """Generate an archive, ingest it, build, and show and export Table 3."""
+    """Ingest an archive made here, let all agents play, build, and show and export Table 3."""
     lake, project = home(), project_dir()
-    folder = lake.root / "demo_mirror"
-    source = load_sources()[_SOURCE]
-
-    files = write(folder)
-    console.say(f"1/4 generate: simple agents played {len(files)} files into {folder}")
-
-    with console.progress("ingest") as step:
-        (report,) = ingest(
-            lake,
-            [source],
-            mirror=str(folder),
-            on_progress=lambda _, done, total, path: step(done, total, path),
-        )
-    for failure in report.failures:
-        raise failure
-    console.say(f"2/4 ingest: {report.n_new_files} files new, {report.n_present_files} present")
+    _ingest(lake)
+    _generate(lake)
 
     console.say("3/4 build: scoring the raw rows with dbt on DuckDB")
     built = build(lake, project, quiet=False)
@@ -46,29 +35,74 @@ def run(*, as_json: bool) -> None:
     con = connect(lake)
     try:
         source_build = require_fresh(con, lake, project)
-        sheet = export_table3(con)
+        sheet, shown = export_table3(con), _shown(con)
     finally:
         con.close()
     path = lake.exports / "table3.csv"
     write_export(path, sheet, Format.CSV, source_build)
     console.say(f"4/4 export: Table 3 is in {path}")
-    scored = _with_values(sheet)
     if as_json:
-        console.write(to_json({"file": str(path), "rows": records(scored)}))
+        console.write(to_json({"file": str(path), "rows": records(shown)}))
     else:
-        console.show(scored)
+        console.show(shown)
 
 
-def _with_values(sheet: Sheet) -> Sheet:
-    """Keep the rows in which a model has a value, and as many columns as a terminal is wide."""
-    uniform, *models, _reference = sorted(sheet.printed)
-    columns = (1, uniform, *models[:_N_MODELS_SHOWN])
-    return Sheet(
-        headers=tuple(sheet.headers[column] for column in columns),
-        rows=tuple(
-            tuple(row[column] for column in columns)
-            for row in sheet.rows
-            if any(row[column] not in _STATUSES for column in models)
-        ),
-        printed=frozenset(range(1, len(columns))),
+def _ingest(lake: Home) -> None:
+    folder = lake.root / "demo_mirror"
+    files = write(folder)
+    with console.progress("ingest") as step:
+        (report,) = ingest(
+            lake,
+            [load_sources()[_SOURCE]],
+            mirror=str(folder),
+            on_progress=lambda _, done, total, path: step(done, total, path),
+        )
+    for failure in report.failures:
+        raise failure
+    console.say(
+        f"1/4 ingest: an archive of {len(files)} files in CogBench's schema, made in {folder}: "
+        f"{report.n_new_files} new, {report.n_present_files} present"
     )
+
+
+def _generate(lake: Home) -> None:
+    agents = load_agents()
+    tasks = plan(lake, agents.values(), load_schedules())
+    with console.progress("generate") as step:
+        reports = generate(lake, tasks, step)
+    n_rows = sum(report.n_rows for report in reports)
+    n_new = sum(report.is_new for report in reports)
+    console.say(
+        f"2/4 generate: {len(agents)} agents, {len(reports)} runs: {n_new} new with {n_rows:,} decisions and "
+        f"answers, {len(reports) - n_new} present"
+    )
+
+
+def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
+    """Return Table 3 as far as a terminal is wide; beside a cell that was played stands its standard error."""
+    models = [
+        column_id
+        for (column_id,) in con.execute(
+            "select distinct column_id from table_3 where column_kind = 'model' order by column_id limit ?",
+            [_MAX_MODELS_SHOWN],
+        ).fetchall()
+    ]
+    headers = ("Task mode", "Uniform", "Reference", *models)
+    cells = con.execute(
+        """
+        select
+            modes.label,
+            list(
+                cells.printed || coalesce(' ± ' || format('{:.' || modes.decimals || 'f}', cells.se), '')
+                order by list_position($columns, cells.column_id)
+            )
+        from table_3 as cells
+        inner join s1cogbench_modes as modes on cells.mode_id = modes.mode_id
+        where list_contains($columns, cells.column_id)
+        group by modes.label, modes.display_order
+        order by modes.display_order
+        """,
+        {"columns": ["uniform", "reference", *models]},
+    ).fetchall()
+    rows = tuple((label, *printed) for label, printed in cells)
+    return Sheet(headers, rows, printed=frozenset(range(1, len(headers))))

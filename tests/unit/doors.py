@@ -1,4 +1,4 @@
-"""The smallest environment there is, for tests of the loop: each trial hides a prize behind one of some doors."""
+"""The smallest environment there is, for tests of the loop: every trial hides a prize behind a door."""
 
 from dataclasses import dataclass, replace
 
