@@ -37,6 +37,8 @@ class Checked:
 def check(chosen: object, legal: Bools, live: Bools, labels: Sequence[str]) -> Checked:
     """Compare choices with what is legal. An episode whose choice cannot be taken is to end there.
 
+    Where one action is legal there is nothing to choose, and it is taken whatever was returned.
+
     Raises
     ------
     EngineFailed
@@ -50,13 +52,14 @@ def check(chosen: object, legal: Bools, live: Bools, labels: Sequence[str]) -> C
         raise EngineFailed(f"expected {live.size} actions, one per episode, found shape {values.shape}")
     is_index = np.isfinite(values) & (values >= 0) & (values < legal.shape[1]) & (values == np.floor(values))
     actions = np.where(is_index, values, 0).astype(np.int64)
-    is_valid = is_index & legal[np.arange(live.size), actions]
+    is_valid = (is_index & legal[np.arange(live.size), actions]) | (legal.sum(axis=1) == 1)
     reasons = {}
     for lane in np.flatnonzero(live & ~is_valid).tolist():
         options = ", ".join(labels[action] for action in np.flatnonzero(legal[lane]).tolist())
         found = labels[actions[lane]] if is_index[lane] else "no action"
         reasons[lane] = f"expected one of {options}, found {found}"
-    return Checked(np.where(is_valid, actions, legal.argmax(axis=1)), is_valid, reasons)
+    is_chosen = legal[np.arange(live.size), actions]
+    return Checked(np.where(is_chosen, actions, legal.argmax(axis=1)), is_valid, reasons)
 
 
 def play(

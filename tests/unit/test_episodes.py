@@ -70,10 +70,22 @@ def test_an_action_that_cannot_be_taken_ends_its_episode_alone(choice, found):
     assert [row["status"] for row in rows if row["episode_id"] == "2"] == ["ok"] * 5
 
 
+def test_where_one_action_is_legal_it_is_taken_whatever_an_agent_returns():
+    # the last trial of episodes 1 and 3 leaves one door
+    rows = played(fitted(first, first, first, np.array([np.nan, 1])), seeds=[1, 3])
+    assert [row["action"] for row in rows if row["is_forced"]] == ["a", "a"]
+    assert {row["status"] for row in rows} == {"ok"}
+
+
 def test_an_illegal_action_is_named():
-    # at the last trial of episode 1 only the first door is left
-    rows = played(fitted(first, first, first, np.array([1, 1])), seeds=[1, 3])
-    assert rows[3]["status_reason"] == "expected one of a, found b"
+    class Locked(Doors):
+        def observe(self, world, state):
+            seen = super().observe(world, state)
+            seen.legal[:, 2] = False
+            return seen
+
+    rows = played(fitted(np.array([2, 0])), environment=Locked())
+    assert rows[0]["status_reason"] == "expected one of a, b, found c"
 
 
 @pytest.mark.parametrize("choice", [None, "a", np.zeros(3), np.zeros((2, 1)), object()])
