@@ -161,7 +161,7 @@ def test_fits_are_written_with_their_provenance(lake, monkeypatch):
 
 def test_an_agent_that_returns_nothing_adds_nothing(lake, monkeypatch):
     monkeypatch.setattr("generate.agents.uniform.UniformPolicy.act", lambda *_: (None, None))
-    with pytest.raises(EngineFailed, match="one action per episode"):
+    with pytest.raises(EngineFailed, match="one per episode"):
         run_all(lake, [UNIFORM], schedules("two_step"))
     assert rows(lake, "steps") == []
 

@@ -12,6 +12,7 @@ import pytest
 from ingest import pipeline
 from ingest.contract import Imported, RawRows
 from ingest.pipeline import ingest, listing
+from store import lake as raw
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, SourceUnavailable
 from store.lake import append, committed_runs, part_paths
 from store.manifest import PinnedFile, Source
@@ -160,7 +161,7 @@ def test_killed_between_tables_and_run_again_completes_without_doubling(lake, mi
         return append(lake, table, rows, run_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "append", killed)
+        patch.setattr(raw, "append", killed)
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [source], mirror=str(mirror))
     assert values(lake) == [1, 2, 3, 4, 5]  # b.txt is written but not committed
@@ -228,7 +229,7 @@ def test_a_lake_that_cannot_be_written_stops(lake, mirror, monkeypatch):
     def full(*_: object) -> None:
         raise LakeUnusable("no space left")
 
-    monkeypatch.setattr(pipeline, "append", full)
+    monkeypatch.setattr(raw, "append", full)
     with pytest.raises(LakeUnusable):
         ingest(lake, [mirrored(mirror)], mirror=str(mirror))
 
