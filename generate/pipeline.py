@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from generate.agents.recorded import recorded_sha256
-from generate.contract import Answerer, AnyEnvironment, Environment, Family, Fitted
+from generate.agents.recorded import is_recorded, recorded_sha256
+from generate.contract import Answerer, AnyEnvironment, Environment, Family, Fitted, FittedToPeople
 from generate.episodes import play
 from generate.schedule import AgentSettings, Schedule
 from store.errors import InvalidSource, LakeUnusable
@@ -110,6 +110,11 @@ def generate(lake: Home, tasks: Iterable[Task], on_progress: OnProgress | None =
         if on_progress is not None:
             on_progress(done, len(tasks), f"{task.agent.id}: {task.source_id}")
     return reports
+
+
+def is_ready(agent: AgentSettings) -> bool:
+    """Tell whether an agent can act: one that is fitted to people needs its parameters on record."""
+    return not isinstance(agent.made(), FittedToPeople) or is_recorded(agent.id)
 
 
 def schedule_run_id(schedule: Schedule) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK = 64
+_BLOCK = 256
 
 
 class Streams:

@@ -3,7 +3,7 @@
 import duckdb
 
 from generate.demo_archive import write
-from generate.pipeline import generate, plan
+from generate.pipeline import generate, is_ready, plan
 from generate.schedule import load_agents, load_schedules
 from ingest.pipeline import ingest
 from store import console
@@ -66,8 +66,8 @@ def _ingest(lake: Home) -> None:
 
 
 def _generate(lake: Home) -> None:
-    agents = load_agents()
-    tasks = plan(lake, agents.values(), load_schedules())
+    agents = [agent for agent in load_agents().values() if is_ready(agent)]
+    tasks = plan(lake, agents, load_schedules())
     with console.progress("generate") as step:
         reports = generate(lake, tasks, step)
     n_rows = sum(report.n_rows for report in reports)
@@ -79,7 +79,7 @@ def _generate(lake: Home) -> None:
 
 
 def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
-    """Return Table 3 as far as a terminal is wide; beside a cell that was played stands its standard error."""
+    """Return Table 3 as far as a terminal is wide; a cell that was played has its standard error."""
     models = [
         column_id
         for (column_id,) in con.execute(

@@ -76,11 +76,14 @@ def recorded(agent_id: str, path: Path | None = None) -> Recorded:
     return Recorded(participants, parameters, fits, rows[0]["training_set"])
 
 
-def recorded_sha256(agent_id: str, path: Path | None = None) -> str:
+def recorded_sha256(agent_id: str) -> str:
     """Return the hash of an agent's lines in the manifest; that of nothing if it has none."""
-    lines = (path or _path()).read_text(encoding="utf-8").splitlines()
-    own = [line for line in lines if line.startswith(f"{agent_id},")]
-    return hashlib.sha256("\n".join(own).encode()).hexdigest()
+    return hashlib.sha256("\n".join(_lines(agent_id, _path())).encode()).hexdigest()
+
+
+def is_recorded(agent_id: str) -> bool:
+    """Tell whether the manifest holds parameters of an agent."""
+    return bool(_lines(agent_id, _path()))
 
 
 def record(agent_id: str, fits: Iterable[Fit], training_set: str, path: Path | None = None) -> None:
@@ -104,6 +107,11 @@ def record(agent_id: str, fits: Iterable[Fit], training_set: str, path: Path | N
         writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def _lines(agent_id: str, path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.startswith(f"{agent_id},")]
 
 
 def _path() -> Path:

@@ -7,24 +7,28 @@ Barto, 2018, chapter 2).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from generate.contract import (
     AnyEnvironment,
     Bools,
-    Episodes,
+    Environment,
     Fit,
-    Fitted,
     Floats,
     Ints,
     Lanes,
+    MemoryT,
     Policy,
+    StateT,
+    WorldT,
 )
 from generate.environments.arms import ArmsSeen
-from generate.streams import Streams, choose, softmax
+from generate.streams import Streams
 from store.errors import InvalidSource
 
 # episodes of training that are played side by side: their arrays fit into a processor's cache
@@ -63,22 +67,41 @@ class Axis(BaseModel):
         return (0.0 if self.with_zero else self.low, self.high)
 
 
+def _is_rate(axis: Axis) -> Axis:
+    if axis.low < 0 or axis.high > 1:
+        raise ValueError(f"learning rates must lie in [0, 1], found {axis.low} to {axis.high}")
+    return axis
+
+
+def _is_not_negative(axis: Axis) -> Axis:
+    if axis.low < 0:
+        raise ValueError(f"inverse temperatures must not be negative, found {axis.low}")
+    return axis
+
+
+LearningRates = Annotated[Axis, AfterValidator(_is_rate)]
+InverseTemperatures = Annotated[Axis, AfterValidator(_is_not_negative)]
+
+
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What a learner knows.
 
+    Arrays have one entry per episode on their *last* axis: tasks have few arms, and reductions over a short
+    last axis take most of the time of a large grid.
+
     Attributes
     ----------
     values
-        Expected reward in the learner's unit: episodes x contexts x arms. A context joins when it is first
+        Expected reward in the learner's unit: contexts x arms x episodes. A context joins when it is first
         in front.
-    rate_above, rate_below, inverse_temperature, initial_value
+    learning_rate_positive, learning_rate_negative, inverse_temperature, initial_value
         Parameters of whoever plays each episode.
     """
 
     values: Floats
-    rate_above: Floats
-    rate_below: Floats
+    learning_rate_positive: Floats
+    learning_rate_negative: Floats
     inverse_temperature: Floats
     initial_value: Floats
 
@@ -89,8 +112,8 @@ class ValueLearner:
 
     Attributes
     ----------
-    rate_above, rate_below
-        Learning rates of each parameter set for rewards above the value of the arm and for all others.
+    learning_rate_positive, learning_rate_negative
+        Learning rates of each parameter set: for positive prediction errors, and for all others.
     inverse_temperature, initial_value
         Of each parameter set; values are in units of ``reward_unit``.
     n_arms
@@ -101,8 +124,8 @@ class ValueLearner:
         Choose the legal arm with the highest value, one of these at random, instead of the softmax.
     """
 
-    rate_above: Floats
-    rate_below: Floats
+    learning_rate_positive: Floats
+    learning_rate_negative: Floats
     inverse_temperature: Floats
     initial_value: Floats
     n_arms: int
@@ -112,9 +135,9 @@ class ValueLearner:
     def start(self, lanes: Lanes) -> Learned:
         """Expect the initial value of every arm."""
         return Learned(
-            np.empty((len(lanes), 0, self.n_arms)),
-            self.rate_above[lanes.replicas],
-            self.rate_below[lanes.replicas],
+            np.empty((0, self.n_arms, len(lanes))),
+            self.learning_rate_positive[lanes.replicas],
+            self.learning_rate_negative[lanes.replicas],
             self.inverse_temperature[lanes.replicas],
             self.initial_value[lanes.replicas],
         )
@@ -123,37 +146,81 @@ class ValueLearner:
         """Move the value of the arm chosen last, and choose by the values of the context in front."""
         memory = _with_contexts(memory, int(seen.context.max(initial=-1)) + 1)
         memory = _updated(memory, seen, self.reward_unit)
-        values = memory.values[np.arange(len(seen.context)), seen.context]
+        values, legal = _in_front(memory.values, seen.context), list(seen.legal.T)
         if self.is_greedy:
-            weights = _is_highest(values, seen.legal).astype(float)
+            weights = _highest(values, legal)
         else:
-            weights = softmax(memory.inverse_temperature[:, None] * values, seen.legal)
-        return memory, choose(weights, streams.uniform(1)[:, 0])
+            weights = _softmax(values, legal, memory.inverse_temperature)
+        return memory, _drawn(weights, streams.uniform(1)[:, 0])
 
 
 def _with_contexts(memory: Learned, n_contexts: int) -> Learned:
-    n_lanes, n_known, n_arms = memory.values.shape
+    n_known, n_arms, n_episodes = memory.values.shape
     if n_contexts <= n_known:
         return memory
-    new = np.broadcast_to(memory.initial_value[:, None, None], (n_lanes, n_contexts - n_known, n_arms))
-    return replace(memory, values=np.concatenate([memory.values, new], axis=1))
+    new = np.broadcast_to(memory.initial_value, (n_contexts - n_known, n_arms, n_episodes))
+    return replace(memory, values=np.concatenate([memory.values, new]))
 
 
 def _updated(memory: Learned, seen: ArmsSeen, reward_unit: float) -> Learned:
-    rows = np.flatnonzero(seen.last_action >= 0)
-    if not rows.size:
-        return memory
+    is_first = seen.last_action < 0
+    arm = _places(memory.values, np.maximum(seen.last_context, 0), np.maximum(seen.last_action, 0))
+    value = memory.values.take(arm)
+    error = np.where(is_first, 0.0, seen.last_reward / reward_unit - value)
+    value = value + np.where(error > 0, memory.learning_rate_positive, memory.learning_rate_negative) * error
     values = memory.values.copy()
-    arm = rows, seen.last_context[rows], seen.last_action[rows]
-    error = seen.last_reward[rows] / reward_unit - values[arm]
-    values[arm] += np.where(error > 0, memory.rate_above[rows], memory.rate_below[rows]) * error
+    values.put(arm, value)
     return replace(memory, values=values)
 
 
-def _is_highest(values: Floats, legal: Bools) -> Bools:
-    shown = np.where(legal, values, -np.inf)
-    highest: Bools = legal & (shown == shown.max(axis=1, keepdims=True))
-    return highest
+def _places(values: Floats, contexts: Ints, arms: Ints | int) -> Ints:
+    """Return where in the flat ``values`` each episode keeps the value of one arm."""
+    _, n_arms, n_episodes = values.shape
+    places: Ints = (contexts * n_arms + arms) * n_episodes + np.arange(n_episodes)
+    return places
+
+
+def _in_front(values: Floats, contexts: Ints) -> list[Floats]:
+    """Return the values in the context in front, one array per arm."""
+    n_contexts, n_arms, _ = values.shape
+    if n_contexts == 1:
+        return list(values[0])
+    return [values.take(_places(values, contexts, arm)) for arm in range(n_arms)]
+
+
+def _top(values: list[Floats], legal: list[Bools]) -> Floats:
+    """Return the highest value of a legal arm; 0 in episodes that are over."""
+    top = reduce(
+        np.maximum,
+        (np.where(is_legal, value, -np.inf) for value, is_legal in zip(values, legal, strict=True)),
+    )
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def _softmax(values: list[Floats], legal: list[Bools], inverse_temperature: Floats) -> list[Floats]:
+    """Return weights proportional to the softmax over the legal arms, one array per arm."""
+    top = _top(values, legal)
+    # legal arms are not above the top, so nothing overflows; what illegal ones would give is not used
+    return [
+        np.where(is_legal, np.exp(np.minimum(inverse_temperature * (value - top), 0.0)), 0.0)
+        for value, is_legal in zip(values, legal, strict=True)
+    ]
+
+
+def _highest(values: list[Floats], legal: list[Bools]) -> list[Floats]:
+    """Return a weight of 1 for every legal arm with the highest value, one array per arm."""
+    top = _top(values, legal)
+    return [(is_legal & (value == top)).astype(float) for value, is_legal in zip(values, legal, strict=True)]
+
+
+def _drawn(weights: list[Floats], uniform: Floats) -> Ints:
+    """Draw one arm per episode, as :func:`generate.streams.choose` does from an array with arms last."""
+    *cumulative, total = accumulate(weights)
+    threshold = uniform * total
+    actions = np.zeros(len(uniform), dtype=np.int64)
+    for below in cumulative:
+        actions += (below <= threshold) & (below < total)
+    return actions
 
 
 class _CommonStreams(Streams):
@@ -162,14 +229,28 @@ class _CommonStreams(Streams):
     def __init__(self, keys: Sequence[Sequence[int]], n_sets: int) -> None:
         super().__init__(keys)
         self._n_sets = n_sets
+        self._numbers = np.empty((len(keys), 0))
+        self._n_given = 0
+
+    def rewind(self) -> None:
+        """Start over, with the same numbers."""
+        self._n_given = 0
 
     def uniform(self, n: int) -> Floats:
         """Return the next ``n`` numbers of every episode, once per parameter set."""
-        return np.tile(super().uniform(n), (self._n_sets, 1))
+        first, self._n_given = self._n_given, self._n_given + n
+        n_missing = self._n_given - self._numbers.shape[1]
+        if n_missing > 0:
+            self._numbers = np.concatenate([self._numbers, super().uniform(n_missing)], axis=1)
+        return np.tile(self._numbers[:, first : self._n_given], (self._n_sets, 1))
 
 
 def mean_rewards(
-    environment: AnyEnvironment, seeds: Sequence[int], policy: Policy[ArmsSeen, Learned], n_sets: int, seed: int
+    environment: AnyEnvironment,
+    seeds: Sequence[int],
+    policy: Policy[ArmsSeen, MemoryT],
+    n_sets: int,
+    seed: int,
 ) -> Floats:
     """Let every parameter set of a policy play the same episodes with the same random numbers.
 
@@ -192,20 +273,23 @@ def mean_rewards(
     n_together = min(n_sets, max(1, _LANES // len(episodes)))
     lanes = episodes.repeated(n_together)
     world = environment.draw(lanes)
+    streams = _CommonStreams(keys, n_together)
     means = np.empty(n_sets)
     for first in range(0, n_sets, n_together):
         # past the last set there is the last one over again: so one world serves every pass
         sets = np.minimum(np.arange(first, first + n_together), n_sets - 1)
         players = Lanes(np.repeat(sets, len(episodes)), lanes.slots)
-        total, n_rewarded = _played(environment, world, policy, players, _CommonStreams(keys, n_together))
-        means[sets] = total.reshape(n_together, -1).sum(axis=1) / n_rewarded.reshape(n_together, -1).sum(axis=1)
+        streams.rewind()
+        total, n_rewarded = _played(environment, world, policy, players, streams)
+        by_set = (n_together, len(episodes))
+        means[sets] = total.reshape(by_set).sum(axis=1) / n_rewarded.reshape(by_set).sum(axis=1)
     return means
 
 
 def _played(
-    environment: AnyEnvironment,
-    world: object,
-    policy: Policy[ArmsSeen, Learned],
+    environment: Environment[WorldT, StateT, ArmsSeen],
+    world: WorldT,
+    policy: Policy[ArmsSeen, MemoryT],
     players: Lanes,
     streams: Streams,
 ) -> tuple[Floats, Ints]:
@@ -222,12 +306,30 @@ def _played(
 
 
 Grid = Mapping[str, Axis]
-PolicyOf = Callable[[Mapping[str, Floats]], ValueLearner]
+Parameters = Mapping[str, Floats]
+PolicyOf = Callable[[Parameters], ValueLearner]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The point of a grid that earned most.
+
+    Attributes
+    ----------
+    parameters
+        Its values, as arrays of one entry.
+    fits, training_set
+        As in :class:`generate.contract.Fitted`.
+    """
+
+    parameters: Parameters
+    fits: tuple[Fit, ...]
+    training_set: str
 
 
 def select(
     environment: AnyEnvironment, training_seeds: Sequence[int], grid: Grid, policy_of: PolicyOf, seed: int
-) -> Fitted:
+) -> Selected:
     """Choose the point of a grid that earns most in the training episodes; of equal ones the first.
 
     Parameters
@@ -245,7 +347,9 @@ def select(
         If there are no training seeds.
     """
     if not training_seeds:
-        raise InvalidSource("expected training_seeds in the schedule of an agent that is selected, found none")
+        raise InvalidSource(
+            "expected training_seeds in the schedule of an agent that is selected, found none"
+        )
     axes = np.meshgrid(*(axis.values for axis in grid.values()), indexing="ij")
     points = {name: values.ravel() for name, values in zip(grid, axes, strict=True)}
     n_sets = axes[0].size
@@ -258,8 +362,5 @@ def select(
         for name, value in chosen.items()
     ]
     fits.append(Fit("training_mean_reward", float(means[best]), n_training=n_training))
-    return Fitted(
-        policy_of(chosen),
-        fits=tuple(fits),
-        training_set=f"{n_training} training environments, seeds {training_seeds[0]} to {training_seeds[-1]}",
-    )
+    words = f"{n_training} training environments, seeds {training_seeds[0]} to {training_seeds[-1]}"
+    return Selected(chosen, tuple(fits), words)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -81,5 +82,7 @@ def episodes_of(seeds: Sequence[int]) -> Episodes:
 
 def best(means: Floats) -> Bools:
     """Mark every arm whose mean is the highest, along the last axis."""
-    marked: Bools = means == means.max(axis=-1, keepdims=True)
+    # arm by arm: a maximum over a last axis of two takes a hundred times as long
+    top = reduce(np.maximum, np.moveaxis(means, -1, 0))
+    marked: Bools = means == top[..., None]
     return marked
