@@ -146,8 +146,9 @@ class SequentialLearning(BaseModel):
         samples = participants(lake)
         lapse = lapse_rate(list(samples.values()))
         fits = [
-            replace(fit, participant_id=participant)
-            for participant, sorts in samples.items()
+            # numbered in the order of their ids, which are names of the study's files
+            replace(fit, participant_id=str(number))
+            for number, sorts in enumerate(samples.values(), start=1)
             for fit in fit_participant(sorts, lapse)
         ]
         n_choices = sum(sorts.choices.size for sorts in samples.values())
