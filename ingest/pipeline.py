@@ -11,6 +11,8 @@ import pyarrow.dataset as ds
 from ingest.cogbench import CogBenchImporter
 from ingest.contract import Importer
 from ingest.fetch import Fetcher, cache_path, needs_login
+from ingest.mouselab import MouselabImporter
+from ingest.wcst import CardSortingImporter
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
 from store.lake import commit, committed_runs, part_paths
 from store.manifest import PinnedFile, Source
@@ -21,6 +23,8 @@ from store.settings import Home
 IMPORTERS: dict[str, Importer] = {
     "cogbench": CogBenchImporter(),
     "demo_archive": CogBenchImporter(),
+    "mouselab": MouselabImporter(),
+    "wcst_prl": CardSortingImporter(),
 }
 
 OnProgress = Callable[[str, int, int, str], None]

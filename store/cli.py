@@ -4,6 +4,7 @@ What a sub-command needs is imported when it runs: help stays quick, and a look 
 dbt nor an engine.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -136,6 +137,8 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit a reference to the human responses in the lake. Compare with the parameters on record."""
+    # before NumPy loads: threads that wait for each other make fits of few parameters a hundred times slower
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from store import command_fit
 
     command_fit.run(agent, is_written=is_written, as_json=as_json)

@@ -13,26 +13,25 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pydantic import BaseModel, ConfigDict
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from generate.agents.human_data import human_rows
+from generate.agents.maximum_likelihood import Estimate
 from generate.agents.recorded import recorded
 from generate.contract import AnyEnvironment, Bools, Fit, Fitted, Floats, Ints, Lanes
 from generate.environments.mouselab import STOP, MouselabTrees, TreesSeen
 from generate.schedule import load_schedules
 from generate.streams import Streams, choose, softmax
-from store.errors import InvalidSource, SourceUnavailable
-from store.lake import part_paths
-from store.schemas import HUMAN_RESPONSES, ITEMS, RUNS
+from store.errors import InvalidSource
 from store.settings import Home
 
 AGENT_ID = "metagreedy"
 
-_SOURCE_ID = "mouselab"
+# whose decisions the parameters are fitted to, and the trees they are about
+_SAMPLE = {"source_id": "mouselab", "model_id": "exp1", "mode_id": "mouselab_prediction"}
 _SCHEDULE_ID = "mouselab_trees"
-_MODE_ID = "mouselab_prediction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Parameters:
     Attributes
     ----------
     cost
-        Points that the value of information of a look has to exceed for looking to be likelier than stopping.
+        Value of information, in points, at which a look weighs as much as stopping.
     selection_inverse_temperature
         Of the choice among nodes (beta_select).
     termination_inverse_temperature
@@ -160,14 +159,40 @@ class MetaGreedy(BaseModel):
             MetaGreedyPolicy(environment, parameters), fits=sets.fits, training_set=sets.training_set
         )
 
+    def estimate(self, lake: Home) -> tuple[list[Fit], str]:
+        """Fit one parameter set to all decisions of each participant.
+
+        Raises
+        ------
+        SourceUnavailable
+            If the lake does not hold the participants' decisions.
+        InvalidSource
+            If their trees are not those of the schedule.
+        """
+        environment = load_schedules()[_SCHEDULE_ID].environment()
+        assert isinstance(environment, MouselabTrees)
+        decisions = read_decisions(lake, environment)
+        gains = value_of_information(environment, decisions.node_values)
+        fits: list[Fit] = []
+        for index, participant_id in enumerate(decisions.participants):
+            own = decisions.participant == index
+            fits += _fits(
+                maximum_likelihood(situations(gains[own], decisions.legal[own], decisions.actions[own])),
+                participant_id,
+                n_training=int(own.sum()),
+            )
+        n_decisions = decisions.actions.size
+        return fits, f"mouselab exp1: {len(decisions.participants)} participants, {n_decisions} decisions"
+
 
 # --- parameters from people ---
 
-# The authors' bounds, but that they leave the inverse temperatures without an upper one. With these node
-# values two different values of information are at least 1.25 points apart: at 50 the lesser is chosen once
-# in 1e27 times, so a higher one could not be told from it.
-BOUNDS: dict[str, tuple[float, float | None]] = {
-    "cost": (0.0, None),
+# The authors' bounds; upper ones for cost and inverse temperatures, of which they have none, are set where
+# hardly anything could tell a higher value. With these node values two different values of information are at
+# least 1.25 points apart: at an inverse temperature of 50 the lesser is chosen once in 1e27 times. And no
+# look is worth 4 points: whoever is fitted a cost of 100 stops as often whatever a look is worth.
+BOUNDS = {
+    "cost": (0.0, 100.0),
     "selection_inverse_temperature": (0.0, 50.0),
     "termination_inverse_temperature": (0.0, 50.0),
     "lapse_rate": (0.01, 1.0),
@@ -183,10 +208,13 @@ _GRID = (
     np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9]),
 )
 
+_MAX_STARTS = 16
+
 # typical sizes of the parameters: the search takes steps of one length in all directions
 _SCALE = np.array([1.0, 5.0, 5.0, 0.2])
-# fits are recorded with so many digits
-_BOUND_TOLERANCE = 1e-6
+_SEARCH = {"maxfun": 1000}
+# the last digit that is recorded
+_AT_BOUND = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,34 +352,40 @@ def negative_log_likelihood(point: Floats, kinds: Situations) -> tuple[float, Fl
     return float(nats), -(gradient * (kinds.counts / at.probability)).sum(axis=1)
 
 
-def maximum_likelihood(kinds: Situations) -> tuple[Floats, float]:
-    """Return the best parameters within :data:`BOUNDS`, and their negative log-likelihood in nats."""
-    bounds = [
-        (low / scale, None if high is None else high / scale)
-        for (low, high), scale in zip(BOUNDS.values(), _SCALE, strict=True)
-    ]
+def maximum_likelihood(kinds: Situations) -> Estimate:
+    """Return the best parameters within :data:`BOUNDS`."""
+    limits = np.array([BOUNDS[name] for name in PARAMETERS])
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
         nats, gradient = negative_log_likelihood(scaled * _SCALE, kinds)
         return nats, gradient * _SCALE
 
-    results = [
-        minimize(
-            objective,
-            start / _SCALE,
-            jac=True,
-            bounds=bounds,
-            method="L-BFGS-B",
-            options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-7},
-        )
-        for start in _starts(kinds)
+    # L-BFGS-B asks a threaded library for its 4 x 4 systems, and on a busy machine waits for the threads
+    ends = [
+        minimize(objective, start, jac=True, bounds=limits / _SCALE[:, None], method="TNC", options=_SEARCH)
+        for start in _starts(kinds) / _SCALE
     ]
-    best = min(results, key=lambda result: float(result.fun))
-    return best.x * _SCALE, float(best.fun)
+    best = min(ends, key=lambda end: float(end.fun))
+    values: Floats = best.x * _SCALE
+    is_at_bound = (np.abs(values[:, None] - limits) <= _AT_BOUND).any(axis=1)
+    return Estimate(values, is_at_bound, float(best.fun))
+
+
+def _fits(estimate: Estimate, participant_id: str, n_training: int) -> list[Fit]:
+    rows = zip(PARAMETERS, estimate.values.tolist(), estimate.is_at_bound.tolist(), strict=True)
+    return [
+        *(
+            Fit(name, value, participant_id, is_at_bound=is_at_bound, n_training=n_training)
+            for name, value, is_at_bound in rows
+        ),
+        Fit(
+            "negative_log_likelihood", estimate.negative_log_likelihood, participant_id, n_training=n_training
+        ),
+    ]
 
 
 def _starts(kinds: Situations) -> Floats:
-    """Return the points of the grid that no neighbour along an axis is better than."""
+    """Return the points of the grid that no neighbour along an axis is better than, or the best of these."""
     cost, selection, termination, lapse = np.meshgrid(*_GRID, indexing="ij", sparse=True)
     at = _likelihood(cost[..., None], selection[..., None], termination[..., None], lapse[..., None], kinds)
     nats = -(kinds.counts * np.log(at.probability)).sum(axis=-1)
@@ -361,46 +395,13 @@ def _starts(kinds: Situations) -> Floats:
         edge = np.zeros_like(np.take(nats, [0], axis=axis))
         is_best &= np.concatenate([edge, rise], axis=axis) <= 0
         is_best &= np.concatenate([rise, edge], axis=axis) >= 0
-    return np.stack([values[best] for values, best in zip(_GRID, np.nonzero(is_best), strict=True)], axis=1)
+    points = np.stack([values[best] for values, best in zip(_GRID, np.nonzero(is_best), strict=True)], axis=1)
+    # where the likelihood is flat, every point is as good as its neighbours
+    return points[np.argsort(nats[is_best], kind="stable")[:_MAX_STARTS]]
 
 
-def estimate(lake: Home) -> tuple[list[Fit], str]:
-    """Fit one parameter set to the decisions of each participant, forced ones included.
-
-    Returns
-    -------
-    list[Fit]
-        Parameters of :class:`Parameters` and ``negative_log_likelihood`` in nats, participant by participant.
-    str
-        Which responses these are.
-
-    Raises
-    ------
-    SourceUnavailable
-        If the lake holds no decisions.
-    InvalidSource
-        If their trees are not those of the schedule.
-    """
-    environment = load_schedules()[_SCHEDULE_ID].environment()
-    if not isinstance(environment, MouselabTrees):
-        raise InvalidSource(f"environments.toml: {_SCHEDULE_ID}: expected Mouselab trees")
-    decisions, training_set = read_decisions(lake, environment)
-    gains = value_of_information(environment, decisions.node_values)
-    fits = []
-    for index, participant_id in enumerate(decisions.participants):
-        own = decisions.participant == index
-        kinds = situations(gains[own], decisions.legal[own], decisions.actions[own])
-        point, nats = maximum_likelihood(kinds)
-        n_training = int(own.sum())
-        for (name, bounds), value in zip(BOUNDS.items(), point.tolist(), strict=True):
-            is_at_bound = any(b is not None and abs(value - b) <= _BOUND_TOLERANCE for b in bounds)
-            fits.append(Fit(name, value, participant_id, is_at_bound=is_at_bound, n_training=n_training))
-        fits.append(Fit("negative_log_likelihood", nats, participant_id, n_training=n_training))
-    return fits, training_set
-
-
-def read_decisions(lake: Home, environment: MouselabTrees) -> tuple[Decisions, str]:
-    """Return the participants' decisions that the lake holds, and where they come from.
+def read_decisions(lake: Home, environment: MouselabTrees) -> Decisions:
+    """Return the participants' decisions that the lake holds.
 
     Raises
     ------
@@ -409,42 +410,28 @@ def read_decisions(lake: Home, environment: MouselabTrees) -> tuple[Decisions, s
     InvalidSource
         If a decision names a node that the trees of the environment lack.
     """
-    runs = _table(lake, "runs", RUNS).filter(pc.field("source_id") == _SOURCE_ID).to_pylist()
-    if not runs:
-        raise SourceUnavailable(
-            f"{AGENT_ID}: the lake holds no decisions of {_SOURCE_ID}: run `coglake ingest {_SOURCE_ID}`"
-        )
-    newest = max(run["importer_version"] for run in runs)
-    used = [run for run in runs if run["importer_version"] == newest]
-    parts = frozenset(sha256 for run in used for sha256 in run["parts"])
+    items, responses = human_rows(lake, ("items", "human_responses"), **_SAMPLE)
     with duckdb.connect() as con:
-        con.register("items", _table(lake, "items", ITEMS, parts))
-        con.register("responses", _table(lake, "human_responses", HUMAN_RESPONSES, parts))
-        rows = con.sql(_ROWS, params={"mode_id": _MODE_ID}).to_arrow_table().combine_chunks()
-    participants = rows["participant_id"].combine_chunks().dictionary_encode()
-    known = rows["known"].combine_chunks()
-    legal_options = rows["legal_options"].combine_chunks()
+        con.register("items", items)
+        con.register("responses", responses)
+        rows = con.sql(_ROWS).to_arrow_table()
+    participants, options, responses, known = (rows[name].combine_chunks() for name in _COLUMNS)
+    participants = participants.dictionary_encode()
     labels = environment.actions
+    is_legal = np.zeros((rows.num_rows, len(labels)), dtype=np.bool_)
+    is_legal[_rows_of(options), _positions(pc.list_flatten(options), labels)] = True
     node_values = np.full((rows.num_rows, environment.n_nodes), np.nan)
-    lengths = np.diff(known.offsets.to_numpy())
-    node_values[np.repeat(np.arange(rows.num_rows), lengths), _indices(known.keys, labels) - 1] = (
-        known.items.to_numpy()
-    )
-    legal = np.zeros((rows.num_rows, len(labels)), dtype=np.bool_)
-    legal[
-        pc.list_parent_indices(legal_options).to_numpy(), _indices(pc.list_flatten(legal_options), labels)
-    ] = True
-    decisions = Decisions(
+    node_values[_rows_of(known), _positions(known.keys, labels) - 1] = known.items.to_numpy()
+    return Decisions(
         participants=tuple(participants.dictionary.to_pylist()),
         participant=participants.indices.to_numpy(),
         node_values=node_values,
-        legal=legal,
-        actions=_indices(rows["response"].combine_chunks(), labels),
+        legal=is_legal,
+        actions=_positions(responses, labels),
     )
-    uris = ", ".join(sorted(run["source_uri"] for run in used))
-    return decisions, f"each participant's {STOP} and look decisions in {uris}"
 
 
+_COLUMNS = ("participant_id", "legal_options", "response", "known")
 _ROWS = """
 select
     participant_id,
@@ -453,26 +440,20 @@ select
     from_json(items.facts_json -> '$.known', '"MAP(VARCHAR, DOUBLE)"') as known
 from items
 inner join responses using (item_id, participant_id)
-where items.mode_id = $mode_id
 order by participant_id, item_id
 """
 
 
-def _table(lake: Home, name: str, schema: pa.Schema, parts: frozenset[str] | None = None) -> pa.Table:
-    """Return the rows of a raw table, of all its parts or of those with these hashes."""
-    paths = [
-        str(path)
-        for path in part_paths(lake, name)
-        if parts is None or path.stem.removeprefix("part-") in parts
-    ]
-    return ds.dataset(paths, schema=schema).to_table()
+def _rows_of(lists: pa.Array) -> Ints:
+    """Return the row that each element of the lists is in."""
+    return np.repeat(np.arange(len(lists)), np.diff(lists.offsets.to_numpy()))
 
 
-def _indices(found: pa.Array, labels: Sequence[str]) -> Ints:
+def _positions(found: pa.Array, labels: Sequence[str]) -> Ints:
     """Return the position of each label."""
-    indices = pc.index_in(found, value_set=pa.array(labels))
-    if indices.null_count:
-        [label] = found.filter(pc.is_null(indices))[:1].to_pylist()
+    positions = pc.index_in(found, value_set=pa.array(labels))
+    if positions.null_count:
+        [label] = found.filter(pc.is_null(positions))[:1].to_pylist()
         raise InvalidSource(f"{AGENT_ID}: expected {STOP} or a node of 1 to {len(labels) - 1}, found {label}")
-    positions: Ints = indices.to_numpy().astype(np.int64)
-    return positions
+    known: Ints = positions.to_numpy().astype(np.int64)
+    return known

@@ -138,12 +138,13 @@ class MouselabTrees(BaseModel):
 
     def draw(self, episodes: Episodes) -> Trees:
         """Draw what the nodes hold, from the frozen stream of each episode's seed."""
-        drawn = np.empty((len(episodes), self.n_nodes), dtype=np.int64)
+        n_nodes, n_values = self.n_nodes, len(self.node_values)
+        drawn = np.empty((len(episodes), n_nodes), dtype=np.int64)
         # seeded anew, it is as good as a new one, which takes 20 times as long to make
         stream = np.random.RandomState()
         for row, seed in zip(drawn, episodes.seeds.tolist(), strict=True):
             stream.seed(seed)
-            row[:] = stream.randint(len(self.node_values), size=self.n_nodes, dtype=np.int64)
+            row[:] = stream.randint(n_values, size=n_nodes, dtype=np.int64)
         return Trees(np.array(self.node_values)[drawn])
 
     def items(self, episodes: Episodes) -> list[ScheduledItem]:

@@ -1,0 +1,253 @@
+"""Mouselab trials: does every decision, stopping included, become an item and a response?"""
+
+import json
+import math
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from handwritten import ingested
+
+from ingest.mouselab import MouselabImporter
+from ingest.pipeline import ingest, listing
+from store.errors import InvalidSource
+from store.lake import part_paths
+from store.manifest import load_sources
+from store.schemas import RAW_TABLES
+from store.settings import Home
+
+TRIALS = "data/exp1/trials.json"
+
+
+def trial(*clicks, graph="412", **changed):
+    return {"mdp": "x", "reveals": list(clicks), "route": [0, 1, 2, 3], "graph": graph, "score": 5} | changed
+
+
+def rows_of(lake, table):
+    paths = [str(path) for path in part_paths(lake, table)]
+    return ds.dataset(paths, schema=RAW_TABLES[table]).to_table().to_pylist() if paths else []
+
+
+def imported(folder, participants):
+    lake, report = ingested(folder, "mouselab", TRIALS, json.dumps(participants))
+    assert report.failures == (), report.failures
+    return {table: rows_of(lake, table) for table in ("items", "human_responses", "runs")}, report
+
+
+def refusal(folder, content):
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    lake, report = ingested(folder, "mouselab", TRIALS, text)
+    [failure] = report.failures
+    assert isinstance(failure, InvalidSource) and report.n_new_rows == 0
+    assert rows_of(lake, "runs") == []
+    where = "generated://handwritten@1/data/exp1/trials.json: "
+    assert str(failure).startswith(where), failure
+    return str(failure).removeprefix(where)
+
+
+def decisions_by_hand(clicks, branching):
+    """Walk through a trial: (known before, legal options, response) of each decision."""
+    parents = {}
+
+    def walk(node, level):
+        for _ in range(branching[level] if level < len(branching) else 0):
+            child = len(parents) + 1
+            parents[child] = node
+            walk(child, level + 1)
+
+    walk(0, 0)
+    known = {}
+    for node, value in [*clicks, (None, None)]:
+        legal = [n for n, parent in parents.items() if n not in known and parent in {0, *known}]
+        yield dict(known), ["STOP", *map(str, legal)], "STOP" if node is None else str(node)
+        known[node] = value
+
+
+def test_a_trial_of_n_clicks_is_n_plus_one_decisions(tmp_path):
+    clicks = [[9, -5], [10, 10], [1, 5], [12, -10]]
+    tables, report = imported(tmp_path, {"w1": [trial(), trial(*clicks)], "w0": [trial([5, 10])]})
+    items = {item["item_id"]: item for item in tables["items"]}
+    responses = {response["item_id"]: response for response in tables["human_responses"]}
+    [run] = tables["runs"]
+    expected = [("w0", 0, [[5, 10]]), ("w1", 0, []), ("w1", 1, clicks)]
+    names = []
+    for participant, number, own in expected:
+        for decision, (known, legal, response) in enumerate(decisions_by_hand(own, (4, 1, 2))):
+            name = f"{run['run_id']}/{participant}/{number}/{decision}"
+            names.append(name)
+            assert items[name]["legal_options"] == legal
+            assert json.loads(items[name]["facts_json"]) == {
+                "trial": number,
+                "branching": [4, 1, 2],
+                "known": {str(node): value for node, value in known.items()},
+            }
+            assert responses[name]["response"] == response
+            for row in (items[name], responses[name]):
+                assert (row["mode_id"], row["source_id"]) == ("mouselab_prediction", "mouselab")
+                assert (row["participant_id"], row["weight"], row["split"]) == (participant, 1.0, None)
+            assert items[name]["prompt"] is None and items[name]["credited_options"] is None
+    assert [item["item_id"] for item in tables["items"]] == names == list(responses)
+    assert (report.n_source_rows, report.n_unreadable_rows) == (3, 0)
+
+
+def test_the_run_brings_items_and_no_agent(tmp_path):
+    tables, _ = imported(tmp_path, {"w0": [trial([5, 10])]})
+    [run] = tables["runs"]
+    assert (run["kind"], run["agent_kind"], run["model_id"]) == ("items", "human", "exp1")
+    assert run["planned_modes"] == ["mouselab_prediction"] and run["source_id"] == "mouselab"
+    assert (run["n_source_rows"], run["n_unreadable_rows"], run["notes"]) == (1, 0, [])
+    assert run["run_id"].startswith("mouselab-exp1-") and len(run["parts"]) == 2
+
+
+def test_what_is_known_keeps_the_order_of_the_clicks(tmp_path):
+    tables, _ = imported(tmp_path, {"w0": [trial([13, 5], [1, -10], [14, 2.5])]})
+    last = json.loads(tables["items"][-1]["facts_json"])
+    assert list(last["known"].items()) == [("13", 5), ("1", -10), ("14", 2.5)]
+
+
+def test_stopping_where_nothing_is_left_is_a_decision(tmp_path):
+    tables, _ = imported(tmp_path, {"w0": [trial([1, 5], [2, 5], [3, -5], graph="21")]})
+    # a graph of two branches with one node each has nodes 1 to 4
+    assert [item["legal_options"] for item in tables["items"]] == [
+        ["STOP", "1", "3"],
+        ["STOP", "2", "3"],
+        ["STOP", "3"],
+        ["STOP", "4"],
+    ]
+    tables, _ = imported(tmp_path / "all", {"w0": [trial([1, 5], [2, 5], graph="2")]})
+    assert tables["items"][-1]["legal_options"] == ["STOP"]
+    assert tables["human_responses"][-1]["response"] == "STOP"
+
+
+@pytest.mark.parametrize("graph", ["412", "312", "22", "1", "1212", "3"])
+def test_nodes_of_any_tree_open_as_their_parents_are_known(tmp_path, graph):
+    branching = tuple(map(int, graph))
+    clicks = []
+    while True:
+        *_, (_, legal, _) = decisions_by_hand(clicks, branching)
+        if len(legal) == 1:
+            break
+        clicks.append([int(legal[-1]), 5])
+    tables, _ = imported(tmp_path, {"w0": [trial(*clicks, graph=graph)]})
+    expected = [legal for _, legal, _ in decisions_by_hand(clicks, branching)]
+    assert [item["legal_options"] for item in tables["items"]] == expected
+
+
+def test_trees_of_several_shapes_may_share_a_file(tmp_path):
+    tables, _ = imported(tmp_path, {"w0": [trial(graph="2"), trial(graph="31")]})
+    assert [item["legal_options"] for item in tables["items"]] == [
+        ["STOP", "1", "2"],
+        ["STOP", "1", "3", "5"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("clicks", "named"),
+    [
+        ([[2, 5]], "node 2"),  # before its parent
+        ([[1, 5], [1, 5]], "node 1"),  # again
+        ([[17, 5]], "node 17"),  # not there
+        ([[0, 5]], "node 0"),  # the root
+        ([[-1, 5]], "node -1"),
+    ],
+)
+def test_a_click_on_a_node_that_was_not_open_refuses_the_file(tmp_path, clicks, named):
+    said = refusal(tmp_path, {"w0": [trial([5, 5])], "w1": [trial(), trial(*clicks)]})
+    assert (
+        said == f"expected clicks on open nodes alone, found 1 others, first participant w1, trial 1, {named}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [
+        (trial([1, 5, 3]), "clicks as pairs of node and value"),
+        (trial(["1", 5]), "clicks as pairs of node and value"),
+        (trial([1.5, 5]), "clicks as pairs of node and value"),
+        (trial([1, None]), "clicks as pairs of node and value"),
+        (trial([1, "5"]), "clicks as pairs of node and value"),
+        (trial([9999999999, 5]), "clicks as pairs of node and value"),
+        (trial(None), "clicks as pairs of node and value"),
+        (trial(reveals=None), "clicks as pairs of node and value"),
+        (trial(reveals={"1": 5}), "clicks as pairs of node and value"),
+        (trial(graph="402"), "trees of up to four levels, one digit per level"),
+        (trial(graph="99999"), "trees of up to four levels, one digit per level"),
+        (trial(graph=[[1], []]), "trees of up to four levels, one digit per level"),
+        (trial(graph=None), "trees of up to four levels, one digit per level"),
+        (trial(rts=[]), "trials with the keys graph, mdp, reveals, route, score"),
+        ({"reveals": []}, "trials with the keys graph, mdp, reveals, route, score"),
+        ([], "a list of trials per participant"),
+        (None, "a list of trials per participant"),
+    ],
+)
+def test_a_trial_of_another_form_refuses_the_file(tmp_path, broken, expected):
+    said = refusal(tmp_path, {"w0": [trial()], "w1": [trial(), broken, trial()]})
+    assert said == f"expected {expected}, found 1 others, first participant w1, trial 1"
+
+
+def test_a_participant_who_is_no_list_refuses_the_file(tmp_path):
+    said = refusal(tmp_path, {"w0": trial()})
+    assert said == "expected a list of trials per participant, found 1 others, first participant w0, trial 0"
+
+
+def test_a_participant_who_appears_twice_refuses_the_file(tmp_path):
+    one = json.dumps([trial()])
+    said = refusal(tmp_path, f'{{"w0": {one}, "w1": {one}, "w0": {one}}}')
+    assert said.startswith("expected each participant once, found 2 others, first participant w0, trial 0")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('{"w0": [', "not readable as JSON (Malformed JSON at byte 8 of input: unexpected end of data)"),
+        ("", "not readable as JSON ("),
+        ("[]", "expected one object, participant to trials, found array"),
+        ("null", "expected one object, participant to trials, found null"),
+        (b'{"w\xff": []}', "not UTF-8 text at byte 3"),
+    ],
+)
+def test_a_file_that_is_no_such_json_is_refused(tmp_path, content, sentence):
+    assert refusal(tmp_path, content).startswith(sentence)
+
+
+def test_a_file_without_trials_is_a_run_without_rows(tmp_path):
+    tables, report = imported(tmp_path, {})
+    assert tables["items"] == tables["human_responses"] == []
+    assert report.notes == (f"{TRIALS}: the file holds no trials",) and len(tables["runs"]) == 1
+
+
+def test_other_files_of_the_repository_hold_no_rows(tmp_path):
+    source = load_sources()["mouselab"]
+    run_ids = {file.path: MouselabImporter().identify(source, file) for file in source.files}
+    assert run_ids == {
+        "analysis/model_names.json": None,
+        TRIALS: "mouselab-exp1-00dd606006e4-v1",
+    }
+    names = next(file for file in source.files if file.path != TRIALS)
+    with pytest.raises(InvalidSource, match="not a file of trials"):
+        MouselabImporter().read(source, names, Path(tmp_path))
+
+
+@pytest.mark.mirror
+def test_the_published_counts_come_out(tmp_path):
+    lake = Home(tmp_path / "lake")
+    source = load_sources()["mouselab"]
+    [report] = ingest(lake, [source], mirror=os.environ["COGLAKE_MIRROR"])
+    assert report.failures == () and (report.n_source_rows, report.n_unreadable_rows) == (95 * 25, 0)
+    items, responses = rows_of(lake, "items"), rows_of(lake, "human_responses")
+    assert len(items) == len(responses) == 20_363
+    assert len({item["participant_id"] for item in items}) == 95
+    n_legal = Counter(len(item["legal_options"]) for item in items)
+    published = {1: 63, 2: 167, 3: 576, 4: 2212, 5: 11096, 6: 4280, 7: 1385, 8: 464, 9: 120}
+    assert n_legal == published
+    assert sum(map(math.log, n_legal.elements())) / 20_363 == pytest.approx(1.6336348460, abs=5e-11)
+    assert sum(response["response"] == "STOP" for response in responses) == 95 * 25
+    options = {item["item_id"]: item["legal_options"] for item in items}
+    assert all(response["response"] in options[response["item_id"]] for response in responses)
+    # a second time adds nothing
+    [again] = ingest(lake, [source], mirror=os.environ["COGLAKE_MIRROR"])
+    assert again.n_new_rows == 0
+    [state] = listing(lake, [source])
+    assert state.state == "imported" and state.n_rows == 95 * 25
