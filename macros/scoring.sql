@@ -3,8 +3,9 @@
 
 {#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what
     it reads, is its version: scorer_sha. A build reads the parts that this version has not scored yet, and
-    only those that hold a mode of the rule. -#}
-{% macro scored_rule(rule_name, raw_table) %}
+    only those that hold a mode of the rule. Without a raw table the rule reads both: steps of modes that are
+    played, outputs of the others. -#}
+{% macro scored_rule(rule_name, raw_table=none) %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}
 select
@@ -26,9 +27,16 @@ from (
         select distinct parts.part_id
         from {{ parts }} as parts
         inner join {{ ref('s1cogbench_metrics') }} as metrics on parts.mode_id = metrics.mode_id
+        {%- if not raw_table %}
+        inner join {{ ref('s1cogbench_modes') }} as modes on parts.mode_id = modes.mode_id
+        {%- endif %}
         where
             metrics.rule = '{{ rule_name }}'
-            and parts.raw_table = '{{ raw_table }}'
+            and parts.raw_table = {% if raw_table -%}
+                '{{ raw_table }}'
+            {%- else -%}
+                case when modes.is_played then 'steps' else 'outputs' end
+            {%- endif %}
         {%- if is_incremental() %}
             and parts.part_id not in (
                 select done.part_id from {{ this }} as done where done.scorer_sha = '{{ scorer_sha }}'
@@ -115,6 +123,7 @@ from (
             when status = 'ok'
                 then 1 - power(cast(list_contains(credited_options, action) as double) - {{ confidence }}, 2)
         end as value,
+        cast(1 as double) as weight,
         case
             when status = 'ok' and credited_options is null then 'error'
             when status = 'ok' and confidence is null then 'unparsed'
@@ -125,6 +134,100 @@ from (
             when status <> 'ok' or confidence is null then coalesce(status_reason, 'no confidence')
         end as status_reason,
         part_id
+{% endmacro %}
+
+
+{#- The legal options of every output, each with the log-probability that the engine gave it: null if it gave
+    none, or one that is none. Reads the CTEs outputs, options and items. -#}
+{% macro legal_options_of_outputs() %}
+    select
+        outputs.run_id,
+        outputs.item_id,
+        outputs.episode_id,
+        legal.option,
+        options.option is not null as is_given,
+        -- not a number counts as more than any number
+        case
+            when options.status = 'ok' and options.logprob_nats < cast('inf' as double) then options.logprob_nats
+        end as logprob_nats
+    from outputs
+    inner join items on outputs.item_id = items.item_id
+    cross join unnest(items.legal_options) as legal (option)
+    left join options
+        on
+            outputs.run_id = options.run_id
+            and outputs.item_id = options.item_id
+            and outputs.episode_id = options.episode_id
+            and legal.option = options.option
+{% endmacro %}
+
+
+{#- Card sorting, one row per trial that has one before it. The category of a choice is the dimension on which
+    the chosen card alone matches, or none; hidden_values holds the rule's dimension and then, for each dimension,
+    the card that matches on it. Reads the CTE steps; `is_hit` says which transitions count. -#}
+{% macro card_transitions(rule_name, is_hit) %}
+    with
+
+    sorted as (
+
+        select
+            *,
+            list_filter(
+                range(len(hidden_values) - 1),
+                lambda dimension: hidden_values[dimension + 2] = try_cast(action as double)
+            ) as dimensions
+        from steps
+
+    ),
+
+    categorised as (
+
+        select
+            *,
+            case when len(dimensions) = 1 then dimensions[1] else -1 end as category,
+            case when status = 'ok' and hidden_values is null then 'error' else status end as trial_status,
+            case
+                when status = 'ok' and hidden_values is null then 'the state is not known'
+                else status_reason
+            end as trial_reason
+        from sorted
+
+    ),
+
+    transitions as (
+
+        select
+            *,
+            category <> hidden_values[1] as is_wrong,
+            lag(category) over episode as category_before,
+            lag(category <> hidden_values[1]) over episode as was_wrong,
+            lag(trial_status) over episode as status_before,
+            lag(trial_reason) over episode as reason_before
+        from categorised
+        window episode as (partition by run_id, mode_id, episode_id order by step_index)
+
+    )
+
+    select
+        run_id,
+        mode_id,
+        episode_id,
+        cast(null as varchar) as item_id,
+        step_index,
+        '{{ rule_name }}' as rule,
+        cast(null as varchar) as readout,
+        case
+            when trial_status = 'ok' and status_before = 'ok' then cast({{ is_hit }} as double)
+        end as value,
+        cast(1 as double) as weight,
+        case when trial_status <> 'ok' then trial_status else status_before end as status,
+        case
+            when trial_status <> 'ok' then trial_reason
+            when status_before <> 'ok' then 'the trial before: ' || coalesce(reason_before, status_before)
+        end as status_reason,
+        part_id
+    from transitions
+    where status_before is not null
 {% endmacro %}
 
 

@@ -19,7 +19,15 @@ from store.manifest import Source
 from store.settings import Home
 
 ROOT = Path(__file__).resolve().parents[1]
-MARTS = ("metrics", "table_3", "audit_published_cells", "audit_coverage")
+MARTS = (
+    "metrics",
+    "table_3",
+    "uniform",
+    "audit_published_cells",
+    "audit_coverage",
+    "audit_references",
+    "audit_uniform_agent",
+)
 
 # an importer is registered for this id, and a generated source has no upstream that a test could ask
 SOURCE_ID = "demo_archive"

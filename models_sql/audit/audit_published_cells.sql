@@ -160,6 +160,56 @@ archive_scores as (
 
 ),
 
+references_of_modes as (
+
+    select * from {{ ref('s1cogbench_references') }}
+
+),
+
+primary_metrics as (
+
+    select * from {{ ref('s1cogbench_metrics') }}
+    where is_primary
+
+),
+
+table_3 as (
+
+    select * from {{ ref('table_3') }}
+
+),
+
+table_3_excerpt as (
+
+    select * from {{ ref('s1cogbench_published') }}
+
+),
+
+printed as (
+
+    -- reference cells that the known excerpt of Table 3 lacks stand elsewhere in the document
+    select
+        source,
+        mode_id,
+        column_id,
+        printed
+    from table_3_excerpt
+    union all
+    select
+        'document' as source,
+        mode_id,
+        'reference' as column_id,
+        reference_printed as printed
+    from references_of_modes
+    where
+        reference_printed is not null
+        and mode_id not in (
+            select excerpt.mode_id from table_3_excerpt as excerpt
+            where excerpt.column_id = 'reference'
+        )
+
+),
+
 printed_cells as (
 
     select
@@ -175,19 +225,67 @@ printed_cells as (
         case when cells.value is not null then cells.printed = printed.printed end as agrees,
         case
             when cells.column_id is null then 'no run of this model in the lake'
-            when cells.value is null then cells.reason
+            when cells.value is null then concat_ws('. ', cells.reason, references_of_modes.note)
             when cells.printed <> printed.printed
-                then 'prints ' || cells.printed || ', published ' || printed.printed
+                then
+                    'prints ' || cells.printed || ', published ' || printed.printed
+                    || coalesce('. ' || references_of_modes.note, '; ' || cells.reason, '')
         end as reason
-    from {{ ref('s1cogbench_published') }} as printed
-    inner join {{ ref('s1cogbench_metrics') }} as primary_metrics
-        on
-            printed.mode_id = primary_metrics.mode_id
-            and primary_metrics.is_primary
-    left join {{ ref('table_3') }} as cells
+    from printed
+    inner join primary_metrics on printed.mode_id = primary_metrics.mode_id
+    left join table_3 as cells
         on
             printed.mode_id = cells.mode_id
             and printed.column_id = cells.column_id
+    left join references_of_modes
+        on
+            printed.mode_id = references_of_modes.mode_id
+            and printed.column_id = 'reference'
+
+),
+
+printed_expectations as (
+
+    -- of metrics that Table 3 does not show, where the document prints one
+    select
+        metrics.mode_id,
+        metrics.metric,
+        metrics.uniform_printed,
+        uniform.value,
+        uniform.reason,
+        format(
+            '{:.' || len(split_part(metrics.uniform_printed, '.', 2)) || 'f}', uniform.value
+        ) as printed_here
+    from {{ ref('s1cogbench_metrics') }} as metrics
+    inner join {{ ref('uniform') }} as uniform
+        on
+            metrics.mode_id = uniform.mode_id
+            and metrics.metric = uniform.metric
+    where metrics.uniform_printed is not null
+
+),
+
+secondary_cells as (
+
+    select
+        'document' as source,
+        mode_id,
+        'uniform' as column_id,
+        cast(null as varchar) as episode_id,
+        metric,
+        'Uniform' as published_label,
+        try_cast(uniform_printed as double) as published,
+        value as computed,
+        value - try_cast(uniform_printed as double) as difference,
+        printed_here = uniform_printed as agrees,
+        case
+            when value is null then reason
+            when printed_here <> uniform_printed
+                then
+                    'prints ' || printed_here || ', published ' || uniform_printed
+                    || coalesce('; ' || reason, '')
+        end as reason
+    from printed_expectations
 
 ),
 
@@ -196,6 +294,8 @@ audit as (
     select * from archive_scores
     union all by name
     select * from printed_cells
+    union all by name
+    select * from secondary_cells
 
 )
 

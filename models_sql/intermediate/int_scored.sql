@@ -6,9 +6,13 @@
     ref('int_scored__clipped_report_score'),
     ref('int_scored__credited_choice'),
     ref('int_scored__episode_return'),
+    ref('int_scored__free_reward'),
+    ref('int_scored__human_nll'),
+    ref('int_scored__perseveration'),
     ref('int_scored__quadratic_score'),
     ref('int_scored__report_error'),
     ref('int_scored__reported_confidence'),
     ref('int_scored__reported_value'),
+    ref('int_scored__set_loss'),
     ref('int_scored__stay'),
 ]) }}

@@ -16,16 +16,22 @@ primary_metrics as (
 
 ),
 
+references_of_modes as (
+
+    select * from {{ ref('s1cogbench_references') }}
+
+),
+
 runs as (
 
+    -- who acts is a column; nobody does in schedules, imported questions and published scores. The uniform
+    -- agent checks its column, and a reference fills its own
     select
         *,
-        case
-            when kind = 'reference' then 'reference' when agent_kind = 'human' then 'human' else 'model'
-        end as column_kind,
-        case when kind = 'reference' then 'reference' else model_id end as column_id
+        case when agent_kind = 'human' then 'human' else 'model' end as column_kind,
+        model_id as column_id
     from {{ ref('stg_runs') }}
-    where kind <> 'published'
+    where kind in ('archived', 'human', 'model')
 
 ),
 
@@ -45,16 +51,77 @@ mode_runs as (
 
 ),
 
+reference_runs as (
+
+    select * from {{ ref('int_policy_runs') }}
+    where kind = 'reference'
+
+),
+
 columns as (
 
     select distinct
         column_id,
         column_kind
     from runs
-    union
+
+),
+
+agent_runs as (
+
     select
+        modes.mode_id,
+        columns.column_id,
+        columns.column_kind,
+        mode_runs.run_id,
+        coalesce(mode_runs.n_source_rows = 0, false) as is_empty_file,
+        case
+            when mode_runs.run_id is null then 'no run of this mode'
+            when is_empty_file then array_to_string(mode_runs.notes, '; ')
+        end as reason
+    from modes
+    cross join columns
+    left join mode_runs
+        on
+            modes.mode_id = mode_runs.mode_id
+            and columns.column_id = mode_runs.column_id
+
+),
+
+reference_agent_runs as (
+
+    -- only the agent that the manifest names for the cell may fill it, never one that stands in for it
+    select
+        references_of_modes.mode_id,
         'reference' as column_id,
-        'reference' as column_kind
+        'reference' as column_kind,
+        reference_runs.run_id,
+        false as is_empty_file,
+        case
+            when reference_runs.run_id is not null then null
+            when references_of_modes.agent_id is not null
+                then
+                    'reference ' || references_of_modes.agent_id || ' has not been run: '
+                    || '`coglake generate --agent ' || references_of_modes.agent_id || '`'
+            when references_of_modes.stand_in_agent_id is not null
+                then
+                    references_of_modes.waits_for || '; ' || references_of_modes.stand_in_agent_id
+                    || ' runs as a stand-in only: see audit_references'
+            else references_of_modes.waits_for
+        end as reason
+    from references_of_modes
+    left join reference_runs
+        on
+            references_of_modes.mode_id = reference_runs.mode_id
+            and references_of_modes.agent_id = reference_runs.model_id
+
+),
+
+cell_runs as (
+
+    select * from agent_runs
+    union all by name
+    select * from reference_agent_runs
 
 ),
 
@@ -69,16 +136,17 @@ run_cells as (
     select
         modes.mode_id,
         modes.decimals,
-        columns.column_id,
-        columns.column_kind,
-        mode_runs.run_id,
+        cell_runs.column_id,
+        cell_runs.column_kind,
+        cell_runs.run_id,
         metrics.value,
         metrics.value_scored,
+        metrics.se,
         case
-            when mode_runs.run_id is null then 'n.e.'
+            when cell_runs.run_id is null then 'n.e.'
             when metrics.value is not null then 'complete'
             when metrics.n_scored > 0 then 'part.'
-            when mode_runs.n_source_rows = 0 then 'n.f.'
+            when cell_runs.is_empty_file then 'n.f.'
             else 'n.a.'
         end as status,
         coalesce(metrics.n_planned, 0) as n_planned,
@@ -88,23 +156,17 @@ run_cells as (
         coalesce(metrics.n_too_long, 0) as n_too_long,
         coalesce(metrics.n_missing_option, 0) as n_missing_option,
         case
-            when mode_runs.run_id is null then 'no run of this mode'
             when metrics.run_id is not null then metrics.reason
-            when mode_runs.n_source_rows = 0 then array_to_string(mode_runs.notes, '; ')
-            else 'the run holds no rows for ' || primary_metrics.metric
+            else coalesce(cell_runs.reason, 'the run holds no rows for ' || primary_metrics.metric)
         end as reason,
         metrics.scorer_sha
-    from modes
-    inner join primary_metrics on modes.mode_id = primary_metrics.mode_id
-    cross join columns
-    left join mode_runs
-        on
-            modes.mode_id = mode_runs.mode_id
-            and columns.column_id = mode_runs.column_id
+    from cell_runs
+    inner join modes on cell_runs.mode_id = modes.mode_id
+    inner join primary_metrics on cell_runs.mode_id = primary_metrics.mode_id
     left join metrics
         on
-            mode_runs.run_id = metrics.run_id
-            and modes.mode_id = metrics.mode_id
+            cell_runs.run_id = metrics.run_id
+            and cell_runs.mode_id = metrics.mode_id
             and primary_metrics.metric = metrics.metric
 
 ),
@@ -119,6 +181,7 @@ uniform_cells as (
         cast(null as varchar) as run_id,
         uniform.value,
         uniform.value as value_scored,
+        cast(null as double) as se,
         case when uniform.value is null then 'n.e.' else 'complete' end as status,
         cast(0 as bigint) as n_planned,
         cast(0 as bigint) as n_scored,
@@ -128,7 +191,11 @@ uniform_cells as (
         cast(0 as bigint) as n_missing_option,
         uniform.reason,
         uniform.scorer_sha
-    from {{ ref('int_uniform') }} as uniform
+    from {{ ref('uniform') }} as uniform
+    inner join primary_metrics
+        on
+            uniform.mode_id = primary_metrics.mode_id
+            and uniform.metric = primary_metrics.metric
     inner join modes on uniform.mode_id = modes.mode_id
 
 ),
@@ -159,6 +226,7 @@ table_3 as (
         run_id,
         scorer_sha,
         value_scored,
+        se,
         coalesce(
             {{ printed('value', 'decimals') }}, {{ printed('value_scored', 'decimals') }} || 's', status
         ) as printed_partial,

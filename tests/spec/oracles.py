@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from functools import cache
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -176,15 +177,30 @@ def rewards(rows: Iterable[Row]) -> list[Answer]:
 
 
 def horizon(text: str | bytes) -> dict[str, Expected | None]:
-    """Games with four forced trials: the choices after those, and every reward."""
+    """Games with four forced trials: the choices after those, what they earned, and every reward."""
     rows = rows_of(text)
     choices = []
+    free_rows = []
     for row in rows:
         trial = number(row["trial"])
         if trial is None or trial >= N_FORCED_TRIALS:
             is_sound = trial is not None and number(row["reward"]) is not None
             choices.append(credited_choice(row, best_arms(row), is_sound=is_sound))
-    return {"optimal_choice": mean(choices, scale=100), "mean_reward": mean(rewards(rows))}
+            free_rows.append(row)
+    n_free: dict[str, int] = defaultdict(int)
+    for row in free_rows:
+        n_free[label(row["run"])] += 1
+    earned = rewards(free_rows)
+    return {
+        "optimal_choice": mean(choices, scale=100),
+        "mean_reward": mean(rewards(rows)),
+        "mean_reward_free": mean(earned),
+        # games are of one free choice or of six
+        **{
+            f"mean_reward_horizon_{n}": mean([answer for answer in earned if n_free[answer.episode] == n])
+            for n in (1, 6)
+        },
+    }
 
 
 def instrumental(text: str | bytes) -> dict[str, Expected | None]:
@@ -569,7 +585,14 @@ def metrics_of(experiment: str, engine: str, text: str | bytes) -> dict[str, Exp
     return {name: expected for name, expected in metrics.items() if expected is not None}
 
 
-# ---- uniform agents and printing ----
+# ---- uniform agents ----
+
+
+def weighted_mean(values: Sequence[Fraction | float], weights: Sequence[float] | None = None) -> float:
+    """Return the mean of exact values by weight."""
+    weights = [1.0] * len(values) if weights is None else weights
+    pairs = [(Fraction(value), Fraction(weight)) for value, weight in zip(values, weights, strict=True)]
+    return float(sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs))
 
 
 def uniform_nll(n_legal: int) -> float:
@@ -580,6 +603,230 @@ def uniform_nll(n_legal: int) -> float:
 def uniform_credited_pct(n_legal: int, n_credited: int = 1) -> Fraction:
     """Expected share of credited choices, in percent."""
     return Fraction(100 * n_credited, n_legal)
+
+
+def uniform_interval_error(target: float, low: float, high: float) -> Fraction:
+    """Expected distance from the target of a report anywhere in [low, high]: two triangles over the width."""
+    t, a, b = map(Fraction, (target, low, high))
+    if not a <= t <= b:
+        return abs(t - (a + b) / 2)
+    return ((t - a) ** 2 / 2 + (b - t) ** 2 / 2) / (b - a)
+
+
+def uniform_grid_error(target: float, low: float, high: float, spacing: float = 1) -> Fraction:
+    """Expected distance from the target of a report at one of low, low + spacing, ..., high."""
+    point, points = Fraction(low), []
+    while point <= Fraction(high):
+        points.append(point)
+        point += Fraction(spacing)
+    return sum((abs(Fraction(target) - point) for point in points), Fraction()) / len(points)
+
+
+class Balloon(NamedTuple):
+    """What uniform decisions are expected to earn with one balloon, and how often they pump it."""
+
+    reward: Fraction
+    pumps: Fraction
+
+
+def uniform_balloon(maximum: int) -> Balloon:
+    """Skip or inflate with one half each; the balloon holds k pumps in (M - k)/M of all cases."""
+    holds = [Fraction(maximum - k, maximum) for k in range(maximum)]
+    return Balloon(
+        reward=sum((k * Fraction(1, 2 ** (k + 1)) * holds[k] for k in range(maximum)), Fraction()),
+        pumps=sum((Fraction(1, 2 ** (k + 1)) * holds[k] for k in range(maximum)), Fraction()),
+    )
+
+
+Known = tuple["Known", ...] | None
+"""A node and what is known below it: None if it is not known itself, else its children."""
+
+Distribution = Mapping[Fraction, Fraction]
+
+
+class Tree(NamedTuple):
+    """What uniform choices earn on a planning tree, in how many reveals, over how many known-node sets."""
+
+    expected_return: Fraction
+    reveals: Fraction
+    n_known_sets: int
+
+
+def uniform_tree(branching: Sequence[int], node_values: Sequence[float]) -> Tree:
+    """STOP and every open node are equally likely: dynamic programming over all sets of known nodes."""
+    values = tuple(map(Fraction, node_values))
+    layer: dict[Known, Fraction] = {(None,) * branching[0]: Fraction(1)}
+    expected_return, reveals, n_known_sets = Fraction(), Fraction(), 0
+    depth = 0
+    while layer:
+        following: dict[Known, Fraction] = defaultdict(Fraction)
+        for known, probability in layer.items():
+            onward = list(_reveals(known, tuple(branching[1:])))
+            stop = probability / (1 + len(onward))
+            expected_return += stop * _mean(_best_below(known, tuple(branching), values))
+            reveals += stop * depth
+            n_known_sets += 1
+            for more in onward:
+                following[more] += stop
+        layer, depth = dict(following), depth + 1
+    return Tree(expected_return, reveals, n_known_sets)
+
+
+def _reveals(children: Known, branching: tuple[int, ...]) -> list[Known]:
+    """Return what can be known after one more reveal; ``branching`` is that below the children."""
+    onward: list[Known] = []
+    for place, child in enumerate(children):
+        if child is None:
+            more: list[Known] = [(None,) * branching[0] if branching else ()]
+        else:
+            more = _reveals(child, branching[1:])
+        onward += [(*children[:place], one, *children[place + 1 :]) for one in more]
+    return onward
+
+
+@cache
+def _best_below(children: Known, branching: tuple[int, ...], values: tuple[Fraction, ...]) -> Distribution:
+    """Distribution of the best path that starts at one of the children."""
+    paths = []
+    for child in children:
+        if child is None:
+            # whatever lies below it is not known either: every path counts at the mean
+            paths.append({sum(values) / len(values) * len(branching): Fraction(1)})
+        else:
+            below = _best_below(child, branching[1:], values) if child else {Fraction(): Fraction(1)}
+            paths.append(_sum({v: Fraction(values.count(v), len(values)) for v in values}, below))
+    best: Distribution = paths[0]
+    for other in paths[1:]:
+        best = _maximum(best, other)
+    return best
+
+
+def _sum(one: Distribution, other: Distribution) -> Distribution:
+    total: dict[Fraction, Fraction] = defaultdict(Fraction)
+    for (a, p), (b, q) in product(one.items(), other.items()):
+        total[a + b] += p * q
+    return dict(total)
+
+
+def _maximum(one: Distribution, other: Distribution) -> Distribution:
+    largest: dict[Fraction, Fraction] = defaultdict(Fraction)
+    for (a, p), (b, q) in product(one.items(), other.items()):
+        largest[max(a, b)] += p * q
+    return dict(largest)
+
+
+def _mean(distribution: Distribution) -> Fraction:
+    return sum((value * probability for value, probability in distribution.items()), Fraction())
+
+
+def uniform_tree_by_play(branching: Sequence[int], node_values: Sequence[float]) -> Tree:
+    """The same for small trees, without the above: every order of reveals on every tree there can be."""
+    nodes: list[tuple[int, ...]] = []
+    fringe: list[tuple[int, ...]] = [()]
+    for width in branching:
+        fringe = [(*node, child) for node in fringe for child in range(width)]
+        nodes += fringe
+    ways = [[leaf[:n] for n in range(1, len(leaf) + 1)] for leaf in fringe]
+    center = Fraction(sum(map(Fraction, node_values)), len(node_values))
+    seen: set[frozenset[tuple[int, ...]]] = set()
+
+    def play(
+        known: frozenset[tuple[int, ...]], tree: Mapping[tuple[int, ...], Fraction]
+    ) -> tuple[Fraction, Fraction]:
+        seen.add(known)
+        score = max(sum(tree[node] if node in known else center for node in way) for way in ways)
+        played = [
+            play(known | {node}, tree)
+            for node in nodes
+            if node not in known and (len(node) == 1 or node[:-1] in known)
+        ]
+        share = Fraction(1, 1 + len(played))
+        return (
+            share * (score + sum(earned for earned, _ in played)),
+            share * sum(1 + more for _, more in played),
+        )
+
+    trees = list(product(map(Fraction, node_values), repeat=len(nodes)))
+    played = [play(frozenset(), dict(zip(nodes, tree, strict=True))) for tree in trees]
+    return Tree(
+        Fraction(sum(earned for earned, _ in played), len(trees)),
+        Fraction(sum(more for _, more in played), len(trees)),
+        len(seen),
+    )
+
+
+# ---- card sorting ----
+
+
+class Sorted(NamedTuple):
+    """One trial: the dimension that rules, the key card that matches on each dimension, the card chosen."""
+
+    rule: int
+    cards: tuple[int, ...]
+    chosen: int | None
+
+    @property
+    def category(self) -> int | None:
+        """The dimension on which the chosen card alone matches; None if it is none or several."""
+        matched = [dimension for dimension, card in enumerate(self.cards) if card == self.chosen]
+        return matched[0] if len(matched) == 1 else None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the card was not sorted by the rule."""
+        return self.category != self.rule
+
+
+def perseverates(before: Sorted, now: Sorted) -> bool:
+    """Wrong in the category that was wrong already."""
+    return before.is_wrong and now.is_wrong and now.category == before.category
+
+
+def loses_set(before: Sorted, now: Sorted) -> bool:
+    """Wrong, after a right choice, in another category."""
+    return not before.is_wrong and now.is_wrong and now.category != before.category
+
+
+def card_errors(
+    episodes: Mapping[str, Sequence[Sorted]], is_error: Callable[[Sorted, Sorted], bool]
+) -> Expected | None:
+    """Share of transitions that are such an error, in percent; a transition needs a choice at both ends."""
+    answers = [
+        Answer(episode, None, "unparsed")
+        if None in (before.chosen, now.chosen)
+        else Answer(episode, float(is_error(before, now)))
+        for episode, trials in episodes.items()
+        for before, now in pairwise(trials)
+    ]
+    return mean(answers, scale=100)
+
+
+def uniform_card_error(
+    before: Sorted, now: Sorted, n_cards: int, is_error: Callable[[Sorted, Sorted], bool]
+) -> Fraction:
+    """Share of all pairs of choices that are such an error."""
+    pairs = list(product(range(1, n_cards + 1), repeat=2))
+    errors = sum(is_error(before._replace(chosen=a), now._replace(chosen=b)) for a, b in pairs)
+    return Fraction(errors, len(pairs))
+
+
+# ---- what an engine makes of the legal options ----
+
+
+def human_nll(logprobs: Mapping[str, float], response: str) -> float:
+    """Negative log-likelihood of a response among the options that are there, in nats."""
+    weights = {option: math.exp(logprob - max(logprobs.values())) for option, logprob in logprobs.items()}
+    share = weights[response] / math.fsum(weights.values())
+    return -math.log(share) if share else math.inf
+
+
+def credited_of_likeliest(logprobs: Mapping[str, float], credited: Sequence[str]) -> Fraction:
+    """Share of the likeliest options that are credited."""
+    likeliest = [option for option, logprob in logprobs.items() if logprob == max(logprobs.values())]
+    return Fraction(sum(option in credited for option in likeliest), len(likeliest))
+
+
+# ---- printing ----
 
 
 def printed(value: float | None, decimals: int) -> str | None:

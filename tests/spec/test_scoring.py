@@ -783,7 +783,7 @@ def test_every_cell_prints_as_c_does(lake, cells):
         ("random", "horizon_autonomous", "n.a.", "the run holds no rows for optimal_choice"),
         ("gpt-4", "temporal_discounting", "n.a.", "the run holds no rows for later_reward"),
         ("human", "instrumental_learning", "n.a.", "the credited options are not known"),
-        ("reference", "bart", "n.e.", "no run of this mode"),
+        ("reference", "shj_categories", "n.e.", "needs Psych-101, which is on the hub"),
     ],
 )
 def test_a_cell_without_a_value_says_why(cells, column_id, mode_id, status, reason):

@@ -13,9 +13,7 @@ from store.schemas import RAW_TABLES
 PROJECT = Path(__file__).resolve().parents[2]
 MODELS = PROJECT / "models_sql"
 SCORED = MODELS / "intermediate" / "scored"
-
-# rules that the metrics declare and that no file computes yet
-PENDING_RULES = {"human_nll"}
+UNIFORM = MODELS / "intermediate" / "uniform"
 
 
 def python_files(package):
@@ -86,15 +84,37 @@ def test_every_rule_file_is_in_the_stack_and_every_rule_is_declared():
     files = {path.stem.removeprefix("int_scored__") for path in SCORED.glob("int_scored__*.sql")}
     stack = (MODELS / "intermediate" / "int_scored.sql").read_text(encoding="utf-8")
     assert set(re.findall(r"ref\('int_scored__(\w+)'\)", stack)) == files
-    assert {row["rule"] for row in seed("s1cogbench_metrics") if row["rule"]} == files | PENDING_RULES
+    assert {row["rule"] for row in seed("s1cogbench_metrics") if row["rule"]} == files
+
+
+def test_every_uniform_rule_file_is_in_the_stack_and_every_uniform_rule_is_declared():
+    files = {path.stem.removeprefix("int_uniform__") for path in UNIFORM.glob("int_uniform__*.sql")}
+    stack = (MODELS / "intermediate" / "int_uniform.sql").read_text(encoding="utf-8")
+    assert set(re.findall(r"ref\('int_uniform__(\w+)'\)", stack)) == files
+    assert {row["uniform_rule"] for row in seed("s1cogbench_metrics") if row["uniform_rule"]} == files
+
+
+def test_the_uniform_cell_is_the_expectation_of_the_primary_metric():
+    metrics = [row for row in seed("s1cogbench_metrics") if row["is_primary"] == "true"]
+    assert {row["mode_id"]: row["uniform_rule"] for row in metrics} == {
+        row["mode_id"]: row["uniform_rule"] for row in seed("s1cogbench_modes")
+    }
+    # the printed one of these stands with the modes
+    assert [row["metric"] for row in metrics if row["uniform_printed"]] == []
 
 
 def test_every_rule_names_itself_as_its_file_does():
+    for path in UNIFORM.glob("int_uniform__*.sql"):
+        rule = path.stem.removeprefix("int_uniform__")
+        text = path.read_text(encoding="utf-8")
+        assert f"uniform_rule('{rule}')" in text, path.name
+        assert f"uniform_rule = '{rule}'" in text, path.name
     for path in SCORED.glob("int_scored__*.sql"):
         rule = path.stem.removeprefix("int_scored__")
         text = path.read_text(encoding="utf-8")
-        assert f"scored_rule('{rule}', " in text, path.name
-        assert f"'{rule}' as rule" in text or f"quadratic_scores('{rule}'" in text, path.name
+        assert f"scored_rule('{rule}'" in text, path.name
+        named = (f"'{rule}' as rule", f"quadratic_scores('{rule}'", f"card_transitions('{rule}'")
+        assert any(name in text for name in named), path.name
 
 
 def test_every_rule_has_a_unit_test():
@@ -115,7 +135,7 @@ def test_every_mode_has_one_primary_metric_by_its_own_rule():
 def test_no_mode_is_named_in_sql():
     modes = {row["mode_id"] for row in seed("s1cogbench_modes")}
     # names of rules, which modes of one kind carry too
-    modes -= {row["uniform_rule"] for row in seed("s1cogbench_modes")}
+    modes -= {row["uniform_rule"] for row in seed("s1cogbench_metrics")}
     for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql")]:
         text = path.read_text(encoding="utf-8")
         assert [mode for mode in modes if f"'{mode}'" in text] == [], path.name

@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+import tomllib
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -33,6 +34,26 @@ ORDER = {
 }
 MODELS = ["Laya", "Intern", "Llama", "Minitaur", "Qwen", "Jev", "Opus", "Sonnet", "Haiku"]
 STATUSES = {"n.a.", "n.e.", "n.f.", "canc.", "part."}
+
+
+# these modes are played; in the others an agent answers given items
+PLAYED = {
+    "wcst_autonomous",
+    "restless_bandit",
+    "instrumental_learning",
+    "horizon_autonomous",
+    "stationary_bandits",
+    "mouselab_autonomous",
+    "bart",
+    "temporal_discounting",
+    "two_step",
+}
+# on the hub, and not pinned yet
+UNPINNED = {"psych_101"}
+
+
+def blocks(name):
+    return tomllib.loads((MANIFESTS / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def rows(seed):
@@ -153,6 +174,24 @@ def test_episode_length_is_declared_only_where_it_is_fixed(modes):
     assert lengths == {"bart": "45", "restless_bandit": "80"}
 
 
+def test_nine_modes_are_played(modes):
+    assert {mode for mode, row in modes.items() if row["is_played"] == "true"} == PLAYED
+
+
+def test_the_items_of_a_mode_come_from_a_pinned_source_or_a_schedule(modes):
+    schedules = {name: block["mode"] for name, block in blocks("environments").items()}
+    # one environment plays one mode, and its items are that mode's items
+    assert {mode: modes[mode]["item_source_id"] for mode in schedules.values()} == {
+        mode: name for name, mode in schedules.items()
+    }
+    known = set(blocks("sources")) | set(schedules) | UNPINNED
+    for mode, row in modes.items():
+        assert row["item_source_id"] in known or not row["item_source_id"], mode
+        assert PLAYED.isdisjoint({mode}) or row["item_source_id"] in schedules, mode
+    unidentified = {mode for mode, row in modes.items() if not row["item_source_id"]}
+    assert unidentified == {"wcst_prediction", "hybrid_sampling"}
+
+
 # references
 
 
@@ -178,12 +217,45 @@ def test_a_footnote_mark_stands_on_as_many_references_as_its_footnote_covers():
 
 def test_provenance_keeps_the_authors_work_apart_from_ours():
     kinds = {"official", "reimplementation", "archived_replay", "human", "answer_key", "analytic", "unknown"}
-    assert {row["provenance"] for row in rows("s1cogbench_references")} <= kinds
+    assert {row["kind"] for row in rows("s1cogbench_references")} <= kinds
 
 
 def test_human_type_means_responses_without_a_fitted_model():
     for row in rows("s1cogbench_references"):
-        assert (row["reference_type"] == "human") == (row["provenance"] == "human"), row["mode_id"]
+        assert (row["reference_type"] == "human") == (row["kind"] == "human"), row["mode_id"]
+
+
+def test_what_a_reference_is_scored_against_fits_the_rule_of_its_mode(modes):
+    targets = {
+        ("human_nll", "false"): {"human_response"},
+        ("report_error", "false"): {"posterior", "human_report", "human_mean"},
+        ("credited_choice", "false"): {"objective_label"},
+        # a likelihood of what humans did, or a label under their history, is no choice of the agent's own
+        ("credited_choice", "true"): {"own_choice"},
+        ("episode_return", "true"): {"own_outcome"},
+    }
+    for row in rows("s1cogbench_references"):
+        mode = modes[row["mode_id"]]
+        assert row["target"] in targets[mode["scored_rule"], mode["is_played"]], row["mode_id"]
+        assert row["decimals"] == mode["decimals"], row["mode_id"]
+
+
+def test_an_agent_that_fills_a_cell_is_no_stand_in_and_every_other_cell_says_what_it_waits_for():
+    agents = blocks("agents")
+    for row in rows("s1cogbench_references"):
+        filling, standing_in = row["agent_id"], row["stand_in_agent_id"]
+        assert bool(filling) != bool(row["waits_for"]), row["mode_id"]
+        for agent in filter(None, (filling, standing_in)):
+            assert agents[agent]["kind"] == "reference", agent
+            assert (agents[agent]["provenance"] == "substitute") == (agent == standing_in), agent
+
+
+def test_a_printed_reference_that_cannot_be_met_says_why_in_its_note():
+    why = {"restless_bandit": "598", "stationary_bandits": "67.40", "mouselab_autonomous": "not public"}
+    notes = {row["mode_id"]: row["note"] for row in rows("s1cogbench_references")}
+    assert all(notes.values())
+    for mode, reason in why.items():
+        assert reason in notes[mode]
 
 
 def test_a_human_prediction_and_an_autonomous_mode_never_share_one_reference_figure():

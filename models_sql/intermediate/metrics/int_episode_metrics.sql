@@ -13,7 +13,10 @@ valued as (
 
     select
         *,
-        scale * {{ from_fixed('value_sum_fixed') }} / nullif(n_scored, 0) as value_scored
+        case
+            when n_infinite > 0 then cast('inf' as double)
+            else scale * {{ from_fixed('value_sum_fixed') }} / nullif({{ from_fixed('weight_sum_fixed') }}, 0)
+        end as value_scored
     from stacked
 
 )

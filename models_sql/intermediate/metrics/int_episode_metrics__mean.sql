@@ -35,7 +35,9 @@ episodes as (
         cast(sum(sums.n_error) as bigint) as n_error,
         cast(sum(sums.n_too_long) as bigint) as n_too_long,
         cast(sum(sums.n_missing_option) as bigint) as n_missing_option,
+        cast(sum(coalesce(sums.n_infinite, 0)) as bigint) as n_infinite,
         sum(sums.value_sum_fixed) as value_sum_fixed,
+        sum(sums.weight_sum_fixed) as weight_sum_fixed,
         min(sums.status_reason) as status_reason,
         min(sums.scorer_sha) as scorer_sha,
         -- trials that the episode should have and the source does not
@@ -72,7 +74,9 @@ counted as (
         n_error + n_absent as n_error,
         n_too_long,
         n_missing_option,
+        n_infinite,
         value_sum_fixed,
+        weight_sum_fixed,
         case
             when n_absent > 0 then n_absent || ' trials of an episode are not in the source'
             else status_reason

@@ -86,7 +86,9 @@ episodes as (
         count(*) filter (where status = 'error') as n_error,
         count(*) filter (where status = 'too_long') as n_too_long,
         count(*) filter (where status = 'missing_option') as n_missing_option,
-        sum({{ to_fixed('value') }}) filter (where is_kept) as value_sum_fixed,
+        cast(0 as bigint) as n_infinite,
+        sum({{ to_fixed('weight * value') }}) filter (where is_kept) as value_sum_fixed,
+        sum({{ to_fixed('weight') }}) filter (where is_kept) as weight_sum_fixed,
         min(status_reason) as status_reason,
         min(scorer_sha) as scorer_sha
     from kept

@@ -19,7 +19,8 @@ scored as (
 sums as (
 
     -- an episode lies in one part, so its sums never change once the part is scored;
-    -- they are kept as integer multiples of 2^-60, so that any grouping adds up to the same total
+    -- they are kept as integer multiples of 2^-60, so that any grouping adds up to the same total.
+    -- An infinite value is no such multiple and is counted: one of them makes its mean infinite
     select
         run_id,
         mode_id,
@@ -32,7 +33,11 @@ sums as (
         count(*) filter (where status = 'error') as n_error,
         count(*) filter (where status = 'too_long') as n_too_long,
         count(*) filter (where status = 'missing_option') as n_missing_option,
-        sum({{ to_fixed('value') }}) filter (where status = 'ok') as value_sum_fixed,
+        count(*) filter (where status = 'ok' and isinf(value) and weight > 0) as n_infinite,
+        sum({{ to_fixed('case when isfinite(value) then weight * value end') }}) filter (
+            where status = 'ok'
+        ) as value_sum_fixed,
+        sum({{ to_fixed('weight') }}) filter (where status = 'ok') as weight_sum_fixed,
         min(status_reason) as status_reason,
         part_id,
         scorer_sha

@@ -20,7 +20,13 @@ totals as (
         cast(sum(n_too_long) as bigint) as n_too_long,
         cast(sum(n_missing_option) as bigint) as n_missing_option,
         count(*) filter (where n_scored > 0) as n_clusters,
-        {{ from_fixed('sum(value_sum_fixed)') }} / nullif(sum(n_scored), 0) as mean,
+        {{ from_fixed('sum(weight_sum_fixed)') }} as weight_sum,
+        case
+            when sum(n_infinite) > 0 then cast('inf' as double)
+            else
+                {{ from_fixed('sum(value_sum_fixed)') }}
+                / nullif({{ from_fixed('sum(weight_sum_fixed)') }}, 0)
+        end as mean,
         min(status_reason) as status_reason,
         sha256(min(scorer_sha) || '{{ model_sha() }}') as scorer_sha
     from episodes
@@ -34,15 +40,20 @@ deviations as (
         episodes.run_id,
         episodes.mode_id,
         episodes.metric,
-        power({{ from_fixed('episodes.value_sum_fixed') }} - episodes.n_scored * totals.mean, 2)
-            as squared_deviation
+        power(
+            {{ from_fixed('episodes.value_sum_fixed') }}
+            - {{ from_fixed('episodes.weight_sum_fixed') }} * totals.mean,
+            2
+        ) as squared_deviation
     from episodes
     inner join totals
         on
             episodes.run_id = totals.run_id
             and episodes.mode_id = totals.mode_id
             and episodes.metric = totals.metric
-    where episodes.n_scored > 0
+    where
+        episodes.n_scored > 0
+        and isfinite(totals.mean)
 
 ),
 
@@ -60,7 +71,8 @@ spread as (
 
 metrics as (
 
-    -- cluster-robust standard error of a mean: episodes are independent, rows within one are not
+    -- cluster-robust standard error of a weighted mean: episodes are independent, rows within one are not;
+    -- an infinite mean has none
     select
         totals.run_id,
         totals.mode_id,
@@ -77,7 +89,7 @@ metrics as (
             when totals.n_clusters > 1 then
                 totals.scale * sqrt(
                     totals.n_clusters / (totals.n_clusters - 1) * spread.sum_of_squares
-                ) / totals.n_scored
+                ) / totals.weight_sum
         end as se,
         totals.status_reason,
         totals.scorer_sha

@@ -44,7 +44,9 @@
                         items.target - greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
                     )
             end as value,
+            coalesce(items.weight, 1) as weight,
             items.target,
+            outputs.report_spacing,
             outputs.part_id
         from outputs
         inner join clips on outputs.mode_id = clips.mode_id
@@ -55,12 +57,13 @@
     judged as (
 
         select
-            scores.* exclude (target, part_id),
+            scores.* exclude (target, report_spacing, part_id),
             case
                 when scores.target is null then 'error' when scores.value is null then 'unparsed' else 'ok'
             end as status,
             case
                 when scores.target is null then 'the target is not known'
+                when scores.report_spacing is not null then 'the report is spread over a range'
                 when scores.value is null then 'no finite report'
             end as status_reason,
             scores.part_id

@@ -25,6 +25,7 @@
             'episode_return' as rule,
             cast(null as varchar) as readout,
             reward as value,
+            cast(1 as double) as weight,
             case when reward is null then 'error' else 'ok' end as status,
             case when reward is null then coalesce(status_reason, 'no reward') end as status_reason,
             part_id

@@ -24,6 +24,7 @@
             'reported_confidence' as rule,
             cast(null as varchar) as readout,
             confidence as value,
+            cast(1 as double) as weight,
             case when confidence is null then 'unparsed' else 'ok' end as status,
             case when confidence is null then coalesce(status_reason, 'no confidence') end as status_reason,
             part_id

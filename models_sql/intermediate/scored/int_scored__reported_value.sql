@@ -31,6 +31,7 @@
             'reported_value' as rule,
             items.template_id as readout,
             case when outputs.status = 'ok' then outputs.response_number end as value,
+            items.weight,
             outputs.status,
             outputs.status_reason,
             outputs.part_id

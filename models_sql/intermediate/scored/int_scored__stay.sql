@@ -62,6 +62,7 @@
             || '_'
             || case when is_rewarded then 'rewarded' else 'unrewarded' end as readout,
             cast(is_stay as double) as value,
+            cast(1 as double) as weight,
             'ok' as status,
             cast(null as varchar) as status_reason,
             part_id

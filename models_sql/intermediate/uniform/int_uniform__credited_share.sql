@@ -1,22 +1,32 @@
-with
+{{ config(materialized='view') }}
 
-modes as (
+{% call uniform_rule('credited_share') %}
 
-    select * from {{ ref('s1cogbench_modes') }}
-    where
-        uniform_rule = 'credited_share'
-        and declared_n_legal is not null
+    with
 
-),
+    items as (
 
-expectations as (
+        select * from {{ ref('int_uniform_items') }}
+        where uniform_rule = 'credited_share'
 
-    -- one of k legal options is credited
-    select
-        mode_id,
-        cast(100.0 / declared_n_legal as double) as value
-    from modes
+    ),
 
-)
+    expectations as (
 
-select * from expectations
+        -- tied best options are all credited; a scheduled question that credits none is no question of the metric
+        select
+            mode_id,
+            metric,
+            item_id,
+            weight,
+            scale * n_credited / n_legal as expectation
+        from items
+        where
+            n_credited is not null
+            or not is_played
+
+    )
+
+    select * from expectations
+
+{% endcall %}

@@ -1,22 +1,29 @@
-with
+{{ config(materialized='view') }}
 
-modes as (
+{% call uniform_rule('log_legal') %}
 
-    select * from {{ ref('s1cogbench_modes') }}
-    where
-        uniform_rule = 'log_legal'
-        and declared_n_legal is not null
+    with
 
-),
+    items as (
 
-expectations as (
+        select * from {{ ref('int_uniform_items') }}
+        where uniform_rule = 'log_legal'
 
-    -- a uniform agent gives every legal option 1/k, so each response costs ln k nats
-    select
-        mode_id,
-        cast(ln(declared_n_legal) as double) as value
-    from modes
+    ),
 
-)
+    expectations as (
 
-select * from expectations
+        -- every legal option has 1/k, so whatever a human did costs ln k nats
+        select
+            mode_id,
+            metric,
+            item_id,
+            weight,
+            scale * ln(n_legal) as expectation
+        from items
+
+    )
+
+    select * from expectations
+
+{% endcall %}

@@ -1,0 +1,28 @@
+{{ config(materialized='view') }}
+
+{% call uniform_rule('continuous_report') %}
+
+    with
+
+    items as (
+
+        select * from {{ ref('int_uniform_items') }}
+        where uniform_rule = 'continuous_report'
+
+    ),
+
+    expectations as (
+
+        select
+            mode_id,
+            metric,
+            item_id,
+            weight,
+            scale * {{ spread_error('target', 'support_low', 'support_high', 0) }} as expectation
+        from items
+
+    )
+
+    select * from expectations
+
+{% endcall %}
