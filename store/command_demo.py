@@ -35,16 +35,36 @@ def run(*, as_json: bool) -> None:
     con = connect(lake)
     try:
         source_build = require_fresh(con, lake, project)
-        sheet, shown = export_table3(con), _shown(con)
+        sheet, shown, stand_ins = export_table3(con), _shown(con), _stand_ins(con)
     finally:
         con.close()
     path = lake.exports / "table3.csv"
     write_export(path, sheet, Format.CSV, source_build)
     console.say(f"4/4 export: Table 3 is in {path}")
     if as_json:
-        console.write(to_json({"file": str(path), "rows": records(shown)}))
+        console.write(to_json({"file": str(path), "rows": records(shown), "stand_ins": stand_ins}))
     else:
         console.show(shown)
+        for stand_in in stand_ins:
+            console.write(f"{stand_in}\n")
+
+
+def _stand_ins(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return one sentence for each reference that plays and may not fill its cell."""
+    played = con.execute(
+        """
+        select
+            modes.label || ': ' || audit.agent_id || ' scores '
+            || format('{:.' || modes.decimals || 'f}', audit.value)
+            || format(' ± {:.' || modes.decimals + 1 || 'f}', audit.se)
+            || ', a stand-in for the reference, which fills no cell'
+        from audit_references as audit
+        inner join s1cogbench_modes as modes on audit.mode_id = modes.mode_id
+        where audit.value is not null and not audit.fills_cell
+        order by modes.display_order, audit.agent_id
+        """
+    )
+    return [sentence for (sentence,) in played.fetchall()]
 
 
 def _ingest(lake: Home) -> None:
@@ -93,7 +113,7 @@ def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
         select
             modes.label,
             list(
-                cells.printed || coalesce(' ± ' || format('{:.' || modes.decimals || 'f}', cells.se), '')
+                cells.printed || coalesce(' ± ' || format('{:.' || modes.decimals + 1 || 'f}', cells.se), '')
                 order by list_position($columns, cells.column_id)
             )
         from table_3 as cells
