@@ -81,20 +81,20 @@ def measure(root: Path) -> list[Measured]:
     """Run every step once on a fresh lake."""
 
     def ingest(step: str) -> Measured:
-        return _run(root, step, ["ingest", "cogbench"], lambda result: result["sources"][0]["n_source_rows"])
+        return run(root, step, ["ingest", "cogbench"], lambda result: result["sources"][0]["n_source_rows"])
 
     def build(step: str) -> Measured:
-        return _run(root, step, ["build"], None)
+        return run(root, step, ["build"], None)
 
     steps = [ingest("ingest"), ingest("ingest again"), build("build"), build("build again")]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         pool.submit(add_small_run, root).result()
     steps.append(build("build after one new run"))
-    steps.append(_run(root, "export table3", ["export", "table3"], None))
+    steps.append(run(root, "export table3", ["export", "table3"], None))
     return steps
 
 
-def _run(root: Path, step: str, arguments: list[str], n_rows: Callable[[Any], int] | None) -> Measured:
+def run(root: Path, step: str, arguments: list[str], n_rows: Callable[[Any], int] | None) -> Measured:
     """Run one command from start to end, as a user would."""
     environment = os.environ | {"COGLAKE_HOME": str(root)}
     load = os.getloadavg()[0]

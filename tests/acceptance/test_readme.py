@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_make_demo_is_the_demo_command():
 def test_the_demo_prints_the_table_of_the_readme(demo):
     _, done = demo
     table = [line for line in words(output_of("make demo")) if not line[0].isdigit()]
-    table = table[table.index("Task mode Uniform demo-bayes demo-greedy demo-uniform") :]
+    table = table[table.index("Task mode Uniform Reference demo-bayes demo-greedy demo-uniform") :]
     assert words(done.stdout) == [line for line in table if line]
 
 
@@ -82,6 +83,14 @@ def test_where_does_it_come_from_answers_as_in_the_readme(demo):
     answer = words(done.stdout)
     expected = words(output_of("coglake sql"))
     assert (answer[0], answer[2]) == (expected[0], expected[2])
+
+
+def test_an_agent_of_ones_own_plays_an_episode(demo):
+    lake, _ = demo
+    [example] = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    report = "\nprint(turn.reward, turn.info['outcome'])"
+    done = run(shlex.join([sys.executable, "-c", example + report]), lake)
+    assert (done.returncode, done.stdout) == (0, "15.0 stopped\n"), done.stderr
 
 
 def test_every_command_of_the_readme_is_a_command(demo):
