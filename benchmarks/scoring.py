@@ -51,6 +51,9 @@ TOLERANCE = 1e-9
 # what dbt compiles, and models that stack rules or estimators with the one that stands for them here
 MODELS = (
     "stg_steps",
+    "stg_outputs",
+    "stg_output_options",
+    "stg_items",
     "int_scored__credited_choice",
     "int_episode_sums",
     "int_episode_metrics__mean",
@@ -207,7 +210,9 @@ def compile_models(root: Path) -> list[tuple[str, str]]:
     _invoke(runner, ["seed", *shared])
     _invoke(runner, ["run", *shared, "--select", "stg_runs", "stg_parts"])
     nodes = _invoke(runner, ["compile", *shared, "--select", *MODELS, *STACKS])
-    compiled = {node.node.name: (node.node.relation_name, node.node.compiled_code) for node in nodes}
+    # compiled beside them come their tests
+    models = [node.node for node in nodes if node.node.resource_type == "model"]
+    compiled = {model.name: (model.relation_name, model.compiled_code) for model in models}
     for stack, member in STACKS.items():
         compiled[stack] = (compiled[stack][0], f"select * from {compiled[member][0]}")
     # dbt returns them in the order in which they read each other

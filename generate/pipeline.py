@@ -327,6 +327,7 @@ def _run(task: Task, started_at: datetime) -> pa.Table:
         "protocol": "plays episodes" if task.schedule is not None else "answers items",
         "seed": task.agent.seed,
         "source_id": task.source_id,
+        "importer_version": None if task.schedule is None else task.schedule.version,
         "notes": [],
         "environment_json": json.dumps({"python": platform.python_version(), **packages}, sort_keys=True),
         "started_at": started_at,

@@ -114,11 +114,12 @@ def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
             modes.label,
             list(
                 cells.printed || coalesce(' ± ' || format('{:.' || modes.decimals + 1 || 'f}', cells.se), '')
-                order by list_position($columns, cells.column_id)
+                order by shown.place
             )
-        from table_3 as cells
-        inner join s1cogbench_modes as modes on cells.mode_id = modes.mode_id
-        where list_contains($columns, cells.column_id)
+        from s1cogbench_modes as modes
+        cross join unnest(range(1, len($columns) + 1)) as shown (place)
+        left join table_3 as cells
+            on modes.mode_id = cells.mode_id and cells.column_id = $columns[shown.place]
         group by modes.label, modes.display_order
         order by modes.display_order
         """,

@@ -24,7 +24,7 @@ from store.schemas import RUNS
 from store.settings import Home
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("ingest", "build", "export", "sql", "status", "verify", "doctor", "demo")
+COMMANDS = ("ingest", "generate", "fit", "build", "export", "sql", "status", "verify", "doctor", "demo")
 TABLE_3 = """
     create table s1cogbench_modes as
     select 'cue' as mode_id, 1 as display_order, 'Evidence' as domain, 'Cue | judgment' as label,
@@ -641,14 +641,21 @@ def test_a_build_leaves_the_environment_as_it_was(dbt_project, monkeypatch):
 # --- demo ---
 
 
-def test_demo_says_each_step_and_shows_the_rows_with_values(built, monkeypatch):
+def test_demo_says_each_step_and_shows_what_was_played(built, monkeypatch):
     monkeypatch.setattr(command_demo, "load_sources", lambda: {"demo_archive": source("demo_archive")})
     monkeypatch.setattr(command_demo, "write", lambda folder: [folder / "a.csv"])
     monkeypatch.setattr(command_demo, "ingest", lambda *_, **__: [report("demo_archive", n_new_files=1)])
+    monkeypatch.setattr(command_demo, "load_agents", dict)
+    monkeypatch.setattr(command_demo, "load_schedules", dict)
     monkeypatch.setattr(command_demo, "build", lambda *_, **__: BuildReport((), (), (), 0.1))
     with duckdb.connect(str(built.database)) as con:
+        con.execute("alter table s1cogbench_modes add column decimals integer")
+        con.execute("update s1cogbench_modes set decimals = 3")
+        con.execute("alter table table_3 add column se double")
+        con.execute("update table_3 set se = 0.01234 where column_id = 'org/model,1'")
         con.execute(
-            "insert into s1cogbench_modes values ('urn', 2, 'Evidence', 'Bayesian urn', 'MAE', 'lower')"
+            "create table audit_references as select * from (values ('cue', 'double', 0.5, 0.25, false), "
+            "('cue', 'played', 0.5, 0.25, true)) as t (mode_id, agent_id, value, se, fills_cell)"
         )
 
     for _ in range(2):
@@ -657,6 +664,10 @@ def test_demo_says_each_step_and_shows_the_rows_with_values(built, monkeypatch):
         steps = [line[:3] for line in result.stderr.splitlines() if line[1:3] == "/4"]
         assert steps == ["1/4", "2/4", "3/4", "4/4"]
         assert str(built.exports / "table3.csv") in result.stderr
-        assert "+∞" in result.stdout and "Bayesian urn" not in result.stdout
-    assert "Bayesian urn" in (built.exports / "table3.csv").read_text(encoding="utf-8")
-    assert json.loads(coglake("demo", "--json").stdout)["rows"][0]["Uniform"] == "2.197"
+        assert "+∞ ± 0.0123" in result.stdout
+        assert "Cue | judgment: double scores 0.500 ± 0.2500, a stand-in" in result.stdout
+        assert "played scores" not in result.stdout
+    assert "Cue | judgment" in (built.exports / "table3.csv").read_text(encoding="utf-8")
+    done = coglake("demo", "--json")
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout)["rows"][0]["Uniform"] == "2.197"

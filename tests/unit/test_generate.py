@@ -125,7 +125,7 @@ def test_a_run_says_who_played_what(lake):
     assert (run["run_id"], run["kind"], run["model_id"]) == (report.run_id, "uniform", "uniform")
     assert run["model_revision"] == UNIFORM.sha256
     assert run["planned_modes"] == ["two_step"]
-    assert run["seed"] == UNIFORM.seed
+    assert (run["seed"], run["importer_version"]) == (UNIFORM.seed, 1)
     assert json.loads(run["environment_json"])["numpy"] == np.__version__
     assert len(run["parts"]) == 1
     assert {step["run_id"] for step in rows(lake, "steps")} == {report.run_id}
