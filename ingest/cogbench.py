@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.contract import Imported, RawRows
+from ingest.csv_files import csv_fault, csv_header
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.schemas import ITEMS, OUTPUTS, PUBLISHED, RUNS, STEPS
@@ -502,7 +503,7 @@ def _read_data(
 
 def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str, experiment: Experiment) -> int:
     """Read the file's cells as text into ``source``; return its number of data rows."""
-    columns = _header(path, where)
+    columns = csv_header(path, where)
     if columns:
         missing = experiment.columns - set(columns)
         unknown = set(columns) - experiment.columns - experiment.optional
@@ -528,36 +529,12 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str, experiment: Ex
                 {"path": str(path), "columns": dict.fromkeys(columns, "VARCHAR")},
             )
         except duckdb.Error as error:
-            raise InvalidSource(f"{where}: not readable as CSV ({_csv_fault(error)})") from error
+            raise InvalidSource(f"{where}: not readable as CSV ({csv_fault(error)})") from error
     else:
         con.execute("create or replace table source (source_row bigint)")
     for name in sorted((experiment.columns | experiment.optional) - set(columns)):
         con.execute(f'alter table source add column "{name}" varchar')
     return int(con.execute("select count(*) from source").fetchall()[0][0])
-
-
-def _header(path: Path, where: str) -> list[str]:
-    """Return the column names of a CSV file, without a byte order mark; an empty list for an empty file."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as handle:
-            columns = next(csv.reader(handle), [])
-    except UnicodeDecodeError as error:
-        raise InvalidSource(f"{where}: not UTF-8 text at byte {error.start}") from error
-    except csv.Error as error:
-        raise InvalidSource(f"{where}: no line of column names ({error})") from error
-    if repeated := {name for name in columns if columns.count(name) > 1}:
-        raise InvalidSource(f"{where}: column {', '.join(sorted(repeated))} appears more than once")
-    return columns
-
-
-def _csv_fault(error: duckdb.Error) -> str:
-    """Return the line and the cause from DuckDB's long CSV message."""
-    text = str(error)
-    line = re.search(r"CSV Error on Line: (\d+)", text)
-    cause = re.search(r"Expected Number of Columns.*|Value with unterminated quote.*|.*not utf-8.*", text)
-    found = cause[0].strip().rstrip(".") if cause else text.splitlines()[0]
-    found = found.replace("utf-8", "UTF-8")
-    return f"line {line[1]}: {found}" if line else found
 
 
 def _typed(
@@ -614,7 +591,7 @@ def _read_scores(
 ) -> Imported:
     """Turn ``scores_data.csv`` (one pair of columns per score) into one row per engine, run and score."""
     where = source.uri(file)
-    columns = _header(path, where)
+    columns = csv_header(path, where)
     scores = [name for name in columns if f"{name}_name" in columns]
     if missing := {"engine", "run"} - set(columns):
         raise InvalidSource(f"{where}: missing column {', '.join(sorted(missing))}")

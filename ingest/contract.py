@@ -58,3 +58,14 @@ class Importer(Protocol):
             If the file as a whole is not what the source declares.
         """
         ...
+
+
+def with_every_column(found: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a raw table; those that were not read are null."""
+    columns = [
+        found[field.name].cast(field.type)
+        if field.name in found.column_names
+        else pa.nulls(found.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

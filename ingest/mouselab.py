@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from ingest.contract import Imported, RawRows
+from ingest.contract import Imported, RawRows, with_every_column
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.schemas import HUMAN_RESPONSES, ITEMS, RUNS
@@ -225,7 +225,11 @@ class MouselabImporter:
             "n_unreadable_rows": 0,
             "notes": notes,
         }
-        tables = [RawRows(table, _rows(decisions, schema)) for table, schema in _SCHEMAS.items() if n_trials]
+        tables = [
+            RawRows(table, with_every_column(decisions, schema))
+            for table, schema in _SCHEMAS.items()
+            if n_trials
+        ]
         runs = RawRows("runs", pa.Table.from_pylist([run], schema=RUNS))
         return Imported(run_id, (*tables, runs), n_trials, 0, notes)
 
@@ -273,17 +277,3 @@ def _refuse(con: duckdb.DuckDBPyConnection, where: str, expected: str, offenders
     """Refuse the file if ``offenders``, a SELECT of names, finds any."""
     if found := con.execute(offenders).fetchall():
         raise InvalidSource(f"{where}: expected {expected}, found {len(found)} others, first {found[0][0]}")
-
-
-def _rows(decisions: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a raw table; those that the decisions lack are null."""
-    n_rows = decisions.num_rows
-    return pa.table(
-        [
-            decisions[field.name].cast(field.type)
-            if field.name in decisions.column_names
-            else pa.nulls(n_rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )

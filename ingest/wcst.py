@@ -5,7 +5,6 @@ participant, one rule per block. Key cards are numbered 1 to 4 by their number o
 green triangles, three blue crosses, four yellow stars.
 """
 
-import csv
 import re
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from ingest.contract import Imported, RawRows
+from ingest.contract import Imported, RawRows, with_every_column
+from ingest.csv_files import csv_fault, csv_header
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.schemas import HUMAN_RESPONSES, ITEMS, RUNS
@@ -185,7 +185,10 @@ class CardSortingImporter:
         n_rows = _load(self._con, path, where)
         names = {"run_id": run_id, "mode_id": MODE_ID, "source_id": source.id}
         tables = [
-            RawRows(table, _rows(self._con.sql(select, params=names).to_arrow_table(), _SCHEMAS[table]))
+            RawRows(
+                table,
+                with_every_column(self._con.sql(select, params=names).to_arrow_table(), _SCHEMAS[table]),
+            )
             for table, select in _ROWS.items()
         ]
         flaws = self._con.execute(_NOTES).fetchall()
@@ -216,7 +219,7 @@ class CardSortingImporter:
 
 def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
     """Read the file into ``trials``; return its number of data rows."""
-    columns = _header(path, where)
+    columns = csv_header(path, where)
     if sorted(columns) != sorted(_COLUMNS):
         missing, unknown = sorted(set(_COLUMNS) - set(columns)), sorted(set(columns) - set(_COLUMNS))
         raise InvalidSource(
@@ -226,10 +229,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
     try:
         con.execute(_SOURCE, {"path": str(path), "columns": dict.fromkeys(columns, "VARCHAR")})
     except duckdb.Error as error:
-        line = re.search(r"CSV Error on Line: \d+", str(error))
-        raise InvalidSource(
-            f"{where}: not readable as CSV ({line[0] if line else str(error).splitlines()[0]})"
-        ) from error
+        raise InvalidSource(f"{where}: not readable as CSV ({csv_fault(error)})") from error
     con.execute(_TRIALS)
     twice = con.execute(
         "select participant_id, block, trial_in_block from trials where place_flaw is null "
@@ -242,26 +242,3 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
             f"trial {trial} in block {block} of {participant}"
         )
     return int(con.execute("select count(*) from source").fetchall()[0][0])
-
-
-def _header(path: Path, where: str) -> list[str]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as handle:
-            return next(csv.reader(handle), [])
-    except UnicodeDecodeError as error:
-        raise InvalidSource(f"{where}: not UTF-8 text at byte {error.start}") from error
-    except csv.Error as error:
-        raise InvalidSource(f"{where}: no line of column names ({error})") from error
-
-
-def _rows(found: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a raw table; those that were not read are null."""
-    return pa.table(
-        [
-            found[field.name].cast(field.type)
-            if field.name in found.column_names
-            else pa.nulls(found.num_rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )

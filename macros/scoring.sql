@@ -239,25 +239,6 @@ from (
 {% endmacro %}
 
 
-{#- Wraps one rule of the uniform agent: one row per item and metric, with the expectation of one of its rows.
-    The rule's expanded SQL, with what it reads, is its version. -#}
-{% macro uniform_rule(rule_name) %}
-{%- set rule = caller() -%}
-select
-    expectations.*,
-    '{{ sha256_of(rule_name ~ rule ~ inputs_of_model()) }}' as scorer_sha
-from (
-{{ rule }}
-) as expectations
-{% endmacro %}
-
-
-{#- A list of numbers among the facts of an item; null if there is none. -#}
-{% macro numbers_in_facts(name) -%}
-    cast(facts_json -> '$.{{ name }}' as double[])
-{%- endmacro %}
-
-
 {#- Expected distance from the target of a report that is spread evenly over low..high: over the whole interval
     if spacing is 0, else over low, low + spacing, ..., high. Nothing is enumerated: of n points, those at or
     below the target and those above it are two arithmetic series. -#}

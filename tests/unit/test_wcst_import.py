@@ -198,8 +198,8 @@ def test_a_file_without_trials_is_a_run_without_items(tmp_path):
         ("", "missing: block, card_chosen"),
         (csv_of({}, columns=COLUMNS[:-1]), "missing: block; unknown: none"),
         (csv_of({}, columns=[*COLUMNS, "group"]), "missing: none; unknown: group"),
-        (csv_of({}, columns=[*COLUMNS, "block"]), "each once"),
-        (csv_of({}) + "1,2\n", "not readable as CSV (CSV Error on Line: 3)"),
+        (csv_of({}, columns=[*COLUMNS, "block"]), "column block appears more than once"),
+        (csv_of({}) + "1,2\n", "not readable as CSV (line 3: Expected Number of Columns"),
         (csv_of({}).encode() + b"\xff", "not UTF-8 text at byte"),
         # further on than the line of names is read ahead
         (csv_of(*[{}] * 300).encode() + b"\xff", "not readable as CSV"),
