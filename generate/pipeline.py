@@ -87,7 +87,9 @@ def plan(
         for agent in agents
         for mode_id, source_id, schedule, identity in _work(agent, schedules, runs)
         if not modes or mode_id in modes
-        for run_id in [f"{agent.id}-{source_id}-{_digest(agent.sha256, recorded_sha256(agent.id), identity)}"]
+        # modes that share a source are runs of their own
+        for digest in [_digest(agent.sha256, recorded_sha256(agent.id), source_id, identity)]
+        for run_id in [f"{agent.id}-{mode_id}-{digest}"]
     ]
 
 
@@ -188,7 +190,8 @@ def _work(
         for mode_id, source_id in item_sources().items():
             if source_id is None or source_id in schedules:
                 continue
-            if run_ids := runs.filter(pc.field("source_id") == source_id)["run_id"].to_pylist():
+            of_source = runs.filter(pc.field("source_id") == source_id).to_pylist()
+            if run_ids := [run["run_id"] for run in of_source if mode_id in run["planned_modes"]]:
                 yield mode_id, source_id, None, _digest(*sorted(run_ids))
 
 

@@ -45,7 +45,7 @@ class Uniform(BaseModel):
             pl.when(is_report).then("support_high").alias("report_high"),
             # a report that is not one of listed values may be any number of the support
             pl.when(is_report)
-            .then(pl.when(n_options.is_null()).then(0.0).otherwise(support / (n_options - 1)))
+            .then(pl.when(n_options > 1).then(support / (n_options - 1)).otherwise(0.0))
             .alias("report_spacing"),
             pl.when(~is_report)
             .then(pl.col("legal_options").list.eval(pl.repeat(-pl.len().cast(pl.Float64).log(), pl.len())))

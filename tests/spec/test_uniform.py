@@ -18,6 +18,8 @@ from pytest import approx
 from spec import oracles
 from support import ROOT, built, copy_lake, query
 
+from generate.pipeline import generate, plan
+from generate.schedule import load_agents
 from store.build import build
 from store.lake import commit
 from store.schemas import RAW_TABLES
@@ -400,7 +402,12 @@ def other_items() -> dict[str, list[Row]]:
             choice(i, n_arms, n_best, weight=weight()) for i, (n_arms, n_best) in enumerate(ARMS)
         ],
         "bayesian_urn": [report(i, *support, weight=weight()) for i, support in enumerate(SUPPORTS)],
-        "probability_coherence": [report(i, *support, weight=weight()) for i, support in enumerate(INTEGERS)],
+        "probability_coherence": [
+            report(
+                i, target, low, high, legal_options=[str(k) for k in range(low, high + 1)], weight=weight()
+            )
+            for i, (target, low, high) in enumerate(INTEGERS)
+        ],
         "nonliteral_number": [report(i, rng.uniform(0, 100), 0, 100, weight=weight()) for i in range(30)],
         "wcst_autonomous": card_items(),
         **{
@@ -440,14 +447,10 @@ def human_responses(mode_id: str, items: Sequence[Row]) -> list[Row]:
     ]
 
 
-def uniform_answers(item: Row) -> tuple[Row, list[Row]]:
-    """Write what the uniform agent answers: all that is legal, alike."""
-    output = {"item_id": item["item_id"]}
-    if item.get("legal_options") is None:
-        low, high = item["support_low"], item["support_high"]
-        return output | {"report_low": low, "report_high": high}, []
+def even_options(item: Row) -> list[Row]:
+    """Write an answer that makes all legal options alike."""
     logprob = -math.log(len(item["legal_options"]))
-    return output, [
+    return [
         {"item_id": item["item_id"], "option_index": i, "option": option, "logprob_nats": logprob}
         for i, option in enumerate(item["legal_options"])
     ]
@@ -547,15 +550,8 @@ def lake(tmp_path_factory, empty_lake, project, written, engine) -> Home:
             tables["human_responses"] = human_responses(mode_id, items)
         kind = "schedule" if mode_id in ("bayesian_urn", "wcst_autonomous") else "items"
         add_run(lake, f"items-{mode_id}", mode_id, tables, kind=kind)
-        if modes()[mode_id]["is_played"] == "false":
-            answers = [uniform_answers(item) for item in items]
-            spacing = 1.0 if mode_id == "probability_coherence" else 0.0
-            outputs = [
-                output | ({"report_spacing": spacing} if "report_low" in output else {})
-                for output, _ in answers
-            ]
-            tables = {"outputs": outputs, "output_options": [row for _, rows in answers for row in rows]}
-            add_run(lake, f"uniform-{mode_id}", mode_id, tables, kind="uniform", model_id="uniform")
+    # what answers is the agent of the command, over all items that are no schedule of an environment
+    generate(lake, plan(lake, [load_agents()["uniform"]], {}))
     for mode_id, rows in engine.items():
         outputs = [{"item_id": item["item_id"]} for item in written[mode_id]]
         tables = {"outputs": outputs, "output_options": rows}
@@ -585,7 +581,7 @@ def plant_references(lake: Home) -> None:
         "items": tree,
         "human_responses": [{"item_id": tree[0]["item_id"], "participant_id": "p", "response": "option 1"}],
         "outputs": [{"item_id": tree[0]["item_id"]}],
-        "output_options": uniform_answers(tree[0])[1],
+        "output_options": even_options(tree[0]),
     }
     add_run(
         lake,
@@ -798,7 +794,8 @@ def test_a_uniform_agent_that_lies_off_fails_the_build(tmp_path, lake, project):
         {"outputs": outputs},
         kind="uniform",
         model_id="uniform",
-        started_at=day(1),
+        # the newest run counts
+        started_at=datetime(2100, 1, 1, tzinfo=UTC),
     )
     assert [failure.name for failure in build(broken, project).failures] == [
         "no_row_where_audit_uniform_agent_not_agrees"

@@ -173,6 +173,7 @@ QUESTIONS = [
     {"item_id": "q2", "legal_options": ["yes", "no"], "credited_options": ["yes"], "participant_id": "p9"},
     {"item_id": "q3", "support_low": 0.0, "support_high": 100.0, "target": 30.0},
     {"item_id": "q4", "support_low": 0.0, "support_high": 4.0, "target": 1.0, "legal_options": list("01234")},
+    {"item_id": "q5", "support_low": 2.0, "support_high": 2.0, "target": 2.0, "legal_options": ["2"]},
 ]
 
 
@@ -194,13 +195,14 @@ def ingested(lake, source_id="tomi", mode_id="false_belief_qa", run_id="tomi-1")
 def test_the_uniform_agent_answers_with_its_whole_distribution(lake):
     ingested(lake)
     [report] = run_all(lake, [UNIFORM], {})
-    assert (report.mode_id, report.n_rows) == ("false_belief_qa", 4)
+    assert (report.mode_id, report.n_rows) == ("false_belief_qa", 5)
     outputs = {row["item_id"]: row for row in rows(lake, "outputs")}
     assert {name: row["episode_id"] for name, row in outputs.items()} == {
         "q1": "q1",
         "q2": "p9",
         "q3": "q3",
         "q4": "q4",
+        "q5": "q5",
     }
     reports = {
         name: (row["report_low"], row["report_high"], row["report_spacing"]) for name, row in outputs.items()
@@ -210,6 +212,7 @@ def test_the_uniform_agent_answers_with_its_whole_distribution(lake):
         "q2": (None, None, None),
         "q3": (0.0, 100.0, 0.0),
         "q4": (0.0, 4.0, 1.0),
+        "q5": (2.0, 2.0, 0.0),
     }
     options = [
         (row["item_id"], row["option_index"], row["option"], row["logprob_nats"])
@@ -241,6 +244,17 @@ def test_an_agent_is_shown_nothing_that_says_what_is_right(lake, monkeypatch):
 def test_items_of_a_substitute_are_no_questions_of_the_mode(lake):
     ingested(lake, source_id="another_set", run_id="another-1")
     assert plan(lake, [UNIFORM], {}) == []
+
+
+def test_modes_that_share_a_source_are_runs_of_their_own(lake):
+    for mode_id in ("shj_categories", "medin_categories"):
+        ingested(lake, source_id="psych_101", mode_id=mode_id, run_id=f"psych-{mode_id}")
+    reports = run_all(lake, [UNIFORM], {})
+    assert {report.mode_id: report.n_rows for report in reports} == {
+        "shj_categories": len(QUESTIONS),
+        "medin_categories": len(QUESTIONS),
+    }
+    assert len({report.run_id for report in reports}) == 2
 
 
 def test_more_items_make_another_run(lake):
