@@ -13,7 +13,7 @@ pytestmark = pytest.mark.engines
 PROJECT = Path(__file__).resolve().parents[2]
 ENGINES = ("torch", "transformers", "vllm")
 
-# looked at when the process ends: a library may look for an engine's name without importing it, as polars does
+# looked at when the process ends: a library may look for an engine without importing it, as polars does
 LOADED = 99
 CHECK = f"""
 import atexit, os, sys
