@@ -1,18 +1,22 @@
 """Let a policy play episodes side by side, and write down every decision."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from generate.contract import AnyEnvironment, Bools, Episodes, Fitted, Floats, Ints, Lanes, Step
+from generate.contract import AnyEnvironment, Bools, Episodes, Fitted, Floats, Ints, Lanes, Observation, Step
 from generate.streams import Streams
 from store.errors import EngineFailed
 from store.schemas import STEPS
 
 _NONE = -1
+
+SeenT = TypeVar("SeenT", bound=Observation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,11 @@ def check(chosen: object, legal: Bools, live: Bools, labels: Sequence[str]) -> C
         If there is not one number per episode.
     """
     try:
-        values = np.asarray(chosen, dtype=np.float64)
+        returned = np.asarray(chosen)
+        # numbers, and objects such as None; no truth values and no text
+        if returned.dtype.kind not in "iufO":
+            raise TypeError(returned.dtype)
+        values: Floats = returned.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise EngineFailed(f"expected one action per episode, found {type(chosen).__name__}") from error
     if values.shape != live.shape:
@@ -79,8 +87,10 @@ def play(
     Raises
     ------
     EngineFailed
-        If the policy does not return one action per episode.
+        If the policy does not return one action per episode, or its parameter sets do not differ in name.
     """
+    if not fitted.replicas or len(set(fitted.replicas)) < len(fitted.replicas):
+        raise EngineFailed(f"expected parameter sets with different names, found {len(fitted.replicas)}")
     if not len(episodes):
         return STEPS.empty_table()
     lanes = episodes.repeated(len(fitted.replicas))
@@ -94,7 +104,7 @@ def play(
     is_ended = np.zeros(len(lanes), dtype=np.bool_)
     while (live := state.live & ~is_ended).any():
         seen = environment.observe(world, state)
-        memory, chosen = fitted.policy.act(memory, seen, streams)
+        memory, chosen = fitted.policy.act(memory, _shown(seen), streams)
         checked = check(chosen, seen.legal, live, environment.actions)
         left = environment.trials_left(world, state)
         state, step = environment.step(world, state, checked.actions)
@@ -105,6 +115,17 @@ def play(
     names = [f"{name}/" if name else "" for name in fitted.replicas]
     ids = [names[replica] + episode for replica, episode in zip(replicas, lanes.ids, strict=True)]
     return record.table(ids, run_id, mode_id)
+
+
+def _shown(seen: SeenT) -> SeenT:
+    """Return an observation that an agent may keep or spoil: its arrays are copies, and cannot be written."""
+    copies = {}
+    for field in dataclasses.fields(seen):
+        value = getattr(seen, field.name)
+        if isinstance(value, np.ndarray):
+            copies[field.name] = value.copy()
+            copies[field.name].setflags(write=False)
+    return dataclasses.replace(seen, **copies)
 
 
 class _Record:

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -19,7 +20,7 @@ from generate.agents.recorded import is_recorded, recorded_sha256
 from generate.contract import Answerer, AnyEnvironment, Environment, Family, Fitted, FittedToPeople
 from generate.episodes import play
 from generate.schedule import AgentSettings, Schedule
-from store.errors import InvalidSource, LakeUnusable
+from store.errors import EngineFailed, InvalidSource, LakeUnusable
 from store.lake import commit, committed_runs, part_paths
 from store.schemas import FITS, ITEMS, OUTPUT_OPTIONS, OUTPUTS, RUNS
 from store.settings import Home, project_dir
@@ -27,6 +28,7 @@ from store.settings import Home, project_dir
 OnProgress = Callable[[int, int, str], None]
 """Called after each task with tasks done, tasks in all and the task's name."""
 
+_BRINGS_ITEMS = ["items", "schedule"]
 _QUESTION_COLUMNS = ("item_id", "legal_options", "support_low", "support_high", "facts_json")
 
 
@@ -44,6 +46,8 @@ class Task:
         Names agent, settings and items: the same work has the same id.
     is_present
         Whether the lake has it.
+    displaced_by
+        A later run of the agent in the same mode and source, under other settings: the newest one counts.
     """
 
     agent: AgentSettings
@@ -52,6 +56,7 @@ class Task:
     schedule: Schedule | None
     run_id: str
     is_present: bool
+    displaced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +87,20 @@ def plan(
     """
     committed = committed_runs(lake)
     runs = _runs(lake)
+    chosen = {name: schedule for name, schedule in schedules.items() if not modes or schedule.mode in modes}
+    for schedule in chosen.values():
+        _require_owner(schedule)
+        _refuse_changed(schedule, runs)
     return [
-        Task(agent, mode_id, source_id, schedule, run_id, run_id in committed)
+        Task(
+            agent,
+            mode_id,
+            source_id,
+            schedule,
+            run_id,
+            run_id in committed,
+            _displaced_by(run_id, agent, mode_id, source_id, runs),
+        )
         for agent in agents
         for mode_id, source_id, schedule, identity in _work(agent, schedules, runs)
         if not modes or mode_id in modes
@@ -184,22 +201,46 @@ def _work(
     for schedule in schedules.values():
         is_played = isinstance(schedule.environment(), Environment)
         if agent.schedule in (None, schedule.id) and isinstance(family, Family if is_played else Answerer):
-            _refuse_changed(schedule, runs)
             yield schedule.mode, schedule.id, schedule, schedule.sha256
     if agent.schedule is None and isinstance(family, Answerer):
         for mode_id, source_id in item_sources().items():
             if source_id is None or source_id in schedules:
                 continue
-            of_source = runs.filter(pc.field("source_id") == source_id).to_pylist()
-            if run_ids := [run["run_id"] for run in of_source if mode_id in run["planned_modes"]]:
+            # runs that bring items, and not those that answer them
+            bringing = runs.filter(
+                (pc.field("source_id") == source_id) & pc.field("kind").isin(_BRINGS_ITEMS)
+            )
+            if run_ids := [run["run_id"] for run in bringing.to_pylist() if mode_id in run["planned_modes"]]:
                 yield mode_id, source_id, None, _digest(*sorted(run_ids))
 
 
+@cache
 def item_sources() -> dict[str, str | None]:
     """Return which source or environment holds the items of each mode; None where it is not known."""
     path = project_dir() / "manifests" / "s1cogbench_modes.csv"
     with path.open(newline="", encoding="utf-8") as file:
         return {row["mode_id"]: row["item_source_id"] or None for row in csv.DictReader(file)}
+
+
+def _displaced_by(
+    run_id: str, agent: AgentSettings, mode_id: str, source_id: str, runs: pa.Table
+) -> str | None:
+    of_agent = (pc.field("model_id") == agent.id) & (pc.field("source_id") == source_id)
+    same = [run for run in runs.filter(of_agent).to_pylist() if mode_id in run["planned_modes"]]
+    newest = max(same, key=lambda run: run["started_at"], default=None)
+    if newest is None or newest["run_id"] == run_id or run_id not in {run["run_id"] for run in same}:
+        return None
+    return str(newest["run_id"])
+
+
+def _require_owner(schedule: Schedule) -> None:
+    if schedule.mode not in item_sources():
+        raise InvalidSource(f"environments.toml: {schedule.id}: mode: expected a mode, found {schedule.mode}")
+    if item_sources()[schedule.mode] != schedule.id:
+        raise InvalidSource(
+            f"environments.toml: {schedule.id}: mode: the items of {schedule.mode} come from "
+            f"{item_sources()[schedule.mode]}, as item_source_id in s1cogbench_modes.csv says"
+        )
 
 
 def _refuse_changed(schedule: Schedule, runs: pa.Table) -> None:
@@ -228,18 +269,32 @@ def _digest(*parts: str) -> str:
 
 def _do(lake: Home, task: Task) -> TaskReport:
     started_at = datetime.now(UTC)
-    n_rows = 0
+    n_rows, is_new = 0, False
     if task.schedule is not None:
         ensure_items(lake, task.schedule)
     if not task.is_present:
-        environment = None if task.schedule is None else task.schedule.environment()
-        tables = _played(task, environment) if isinstance(environment, Environment) else _answered(lake, task)
-        n_rows = tables[0][1].num_rows
-        commit(lake, task.run_id, tables, _run(task, started_at))
+        tables = _done(lake, task)
+        # another process may have done the same meanwhile
+        is_new = commit(lake, task.run_id, tables, _run(task, started_at))[-1].is_new
+        n_rows = tables[0][1].num_rows if is_new else 0
     seconds = (datetime.now(UTC) - started_at).total_seconds()
-    return TaskReport(
-        task.agent.id, task.mode_id, task.source_id, task.run_id, not task.is_present, n_rows, seconds
-    )
+    return TaskReport(task.agent.id, task.mode_id, task.source_id, task.run_id, is_new, n_rows, seconds)
+
+
+def _done(lake: Home, task: Task) -> list[tuple[str, pa.Table]]:
+    """Return what the agent did, as raw tables; whatever else it raises is said to be its failure."""
+    environment = None if task.schedule is None else task.schedule.environment()
+    try:
+        if isinstance(environment, Environment):
+            return _played(task, environment)
+        return _answered(lake, task)
+    except (LakeUnusable, InvalidSource):
+        raise
+    except EngineFailed as error:
+        raise EngineFailed(f"{task.agent.id} in {task.source_id}: {error}") from error
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise EngineFailed(f"{task.agent.id} in {task.source_id}: {said}") from error
 
 
 def _played(task: Task, environment: AnyEnvironment) -> list[tuple[str, pa.Table]]:

@@ -8,22 +8,23 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from generate.contract import AnyEnvironment, Family
 from store.errors import InvalidSource
 from store.settings import project_dir
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SENTENCES = {"extra_forbidden": "unknown key", "missing": "the key is missing"}
 
 T = TypeVar("T", bound=BaseModel)
 
-Positive = Annotated[int, Field(strict=True, ge=1)]
-Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
+Positive = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+_N_SEEDS = 2**32
+Seed = Annotated[int, Field(strict=True, ge=0, lt=_N_SEEDS)]
 
 
 class Seeds(BaseModel):
@@ -33,6 +34,12 @@ class Seeds(BaseModel):
 
     first: Seed
     count: Positive
+
+    @model_validator(mode="after")
+    def _are_seeds(self) -> Self:
+        if self.range[-1] >= _N_SEEDS:
+            raise ValueError(f"seeds must be below 2^32, the last would be {self.range[-1]}")
+        return self
 
     @property
     def range(self) -> range:
@@ -69,6 +76,13 @@ class Schedule(BaseModel):
     seeds: Seeds
     training_seeds: Seeds | None = None
     constants: Mapping[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _trains_elsewhere(self) -> Self:
+        training = range(0) if self.training_seeds is None else self.training_seeds.range
+        if set(training) & set(self.seeds.range):
+            raise ValueError("training_seeds must not be seeds of the test")
+        return self
 
     @property
     def sha256(self) -> str:
@@ -174,6 +188,8 @@ def _load(path: Path, block_type: type[T]) -> dict[str, T]:
 def _block(file: str, name: str, block: object, block_type: type[T]) -> T:
     if not _NAME.fullmatch(name) or not isinstance(block, dict):
         raise InvalidSource(f"{file}: {name}: expected a block named in lower case, digits and _")
+    if "id" in block:
+        raise InvalidSource(f"{file}: {name}: id: unknown key; the block's name is the id")
     return _validated(f"{file}: {name}", block_type, {"id": name} | block)
 
 
@@ -197,10 +213,12 @@ def _made(where: str, package: str, name: str, values: Mapping[str, Any]) -> Bas
 @cache
 def _class(package: str, name: str) -> type[BaseModel] | None:
     module, _, attribute = name.partition(":")
+    path = f"generate.{package}.{module}"
     try:
-        found = getattr(import_module(f"generate.{package}.{module}"), attribute, None)
-    except ModuleNotFoundError as error:
-        if error.name != f"generate.{package}.{module}":
-            raise
-        return None
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+        found = getattr(import_module(path), attribute, None)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == path:
+            return None
+        raise InvalidSource(f"{path}: cannot be imported ({type(error).__name__}: {error})") from error
+    is_its_own = isinstance(found, type) and issubclass(found, BaseModel) and found.__module__ == path
+    return found if is_its_own else None

@@ -1,5 +1,6 @@
 """Random numbers of a policy: one stream per episode, so that a batch of any size draws the same."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -17,11 +18,13 @@ class Streams:
     Parameters
     ----------
     keys
-        One sequence of non-negative integers per episode, such as (agent seed, replica, episode seed).
+        One sequence of integers per episode, such as (agent seed, replica, episode seed). They are hashed, so
+        that a policy cannot tell the seed of the episode from its stream, and with it all that will happen.
     """
 
     def __init__(self, keys: Iterable[Sequence[int]]) -> None:
-        self._generators = [np.random.PCG64(np.random.SeedSequence(list(key))) for key in keys]
+        digests = [hashlib.sha256(repr(tuple(key)).encode()).digest() for key in keys]
+        self._generators = [np.random.PCG64(int.from_bytes(digest)) for digest in digests]
         self._block = np.empty((len(self._generators), 0))
         self._n_used = 0
 

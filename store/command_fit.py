@@ -10,6 +10,7 @@ from store import console
 from store.errors import InvalidSource, WrongUsage
 from store.formats import Sheet, to_json
 from store.settings import home
+from store.usage import require_known
 
 _LOSS = "negative_log_likelihood"
 
@@ -17,12 +18,12 @@ _LOSS = "negative_log_likelihood"
 def run(agent_id: str, *, is_written: bool, as_json: bool) -> None:
     """Fit, print both negative log-likelihoods, and with ``is_written`` replace what is on record."""
     agents = load_agents()
-    families = {name: agent.made() for name, agent in agents.items()}
-    fitted = {name: family for name, family in families.items() if isinstance(family, FittedToPeople)}
-    if agent_id not in fitted:
-        raise WrongUsage(f"{agent_id}: no such agent is fitted to people; {', '.join(fitted)} are")
+    require_known("agent", [agent_id], agents, f"there are {', '.join(agents)}")
+    family = agents[agent_id].made()
+    if not isinstance(family, FittedToPeople):
+        raise WrongUsage(f"{agent_id}: not fitted to people: its parameters are chosen when it is generated")
     with console.progress(f"fit {agent_id}"):
-        fits, training_set = fitted[agent_id].estimate(home())
+        fits, training_set = family.estimate(home())
     try:
         on_record = recorded(agent_id).fits
     except InvalidSource:

@@ -22,6 +22,12 @@ def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: 
             f"{', '.join(agents)}: nothing to do in {', '.join(modes) or 'any mode'}: "
             "the agent plays another environment, or the questions are not ingested"
         )
+    for task in tasks:
+        if task.displaced_by is not None:
+            console.say(
+                f"warning: {task.agent.id} in {task.mode_id}: the lake holds a later run with other settings "
+                f"({task.displaced_by}), and the newest counts; raise the agent's version to play again"
+            )
     if dry_run:
         _show_plan(tasks, as_json=as_json)
         return

@@ -3,6 +3,7 @@
 A part is written to a temporary file outside every glob, flushed to the disk, and only then renamed to
 ``raw/<table>/run=<run_id>/part-<sha256>.parquet``. So a reader sees a whole part or none, the same rows
 twice are one part, processes may append side by side, and ``kill -9`` leaves at most a temporary file.
+A run is committed by one part in ``raw/runs``, so that part alone is written under a lock of the lake.
 """
 
 import errno
@@ -15,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import AcquireReturnProxy, FileLock
 
 from store import database
 from store.errors import InvalidSource, LakeUnusable, StoreError
@@ -29,6 +32,11 @@ _RUN_ID = re.compile(r"[A-Za-z0-9._@-]{1,200}")
 _PART_NAME = re.compile(r"part-[0-9a-f]{64}\.parquet")
 _SCHEMA_RUN = "_schema"
 _TEMPORARY = ".tmp"
+
+# beside raw/, in which nothing but parts belongs; the system frees it when its holder dies
+_COMMIT_LOCK = "commit.lock"
+# a holder writes one row, so only one that is suspended or whose disk hangs takes as long
+_LOCK_WAIT_S = 120.0
 
 # DuckDB gives each thread whole row groups, and this is the size of its own
 _ROWS_PER_GROUP = 122_880
@@ -74,10 +82,7 @@ def append(lake: Home, table: str, rows: pa.Table, run_id: str) -> Part:
     LakeUnusable
         If the part cannot be written; nothing is added then.
     """
-    if run_id == _SCHEMA_RUN or not _RUN_ID.fullmatch(run_id):
-        raise InvalidSource(
-            f"{table}: expected a run id of 1 to 200 letters, digits and . _ - @, found {run_id[:200]!r}"
-        )
+    _require_run_id(table, run_id)
     return _write_part(lake, table, conform(table, rows), run_id)
 
 
@@ -89,6 +94,10 @@ def commit(
     All tables are looked at before one is written, so that a run which is refused leaves nothing behind;
     and a part that an interrupted writer left never counts, since no committed run names it.
 
+    A run is committed once. If it was before, or another process that does the same run comes first, its
+    row stays as it is and is returned as a part that is not new: two rows of one run differ in their times,
+    and would count everything twice.
+
     Parameters
     ----------
     tables
@@ -99,15 +108,20 @@ def commit(
     Raises
     ------
     InvalidSource, LakeUnusable
-        As :func:`append` does.
+        As :func:`append` does; the latter also if the lake cannot be locked.
     """
+    _require_run_id("runs", run_id)
     conformed = [(table, conform(table, rows)) for table, rows in tables]
     runs = conform("runs", runs)
     parts = [append(lake, table, rows, run_id) for table, rows in conformed]
     position = runs.schema.get_field_index("parts")
     field = runs.schema.field(position)
     hashes = pa.array([[part.sha256 for part in parts]] * runs.num_rows, type=field.type)
-    return (*parts, append(lake, "runs", runs.set_column(position, field, hashes), run_id))
+    with _lock(lake, run_id):
+        committed = _parts_in(_run_folder(lake, "runs", run_id))
+        if committed:
+            return (*parts, Part(committed[0], runs.num_rows, is_new=False))
+        return (*parts, append(lake, "runs", runs.set_column(position, field, hashes), run_id))
 
 
 def conform(table: str, rows: pa.Table) -> pa.Table:
@@ -166,7 +180,9 @@ def part_paths(lake: Home, table: str | None = None) -> list[Path]:
 
 
 def verify(lake: Home, pinned_sha256: Mapping[str, str]) -> list[Finding]:
-    """Hash every part and cached file again, and compare the source of every committed run with its pin.
+    """Hash every part and cached file again, and look for what the committed runs name.
+
+    That is the source of every run under its pin, and every part that the run was committed with.
 
     Parameters
     ----------
@@ -199,7 +215,7 @@ def verify(lake: Home, pinned_sha256: Mapping[str, str]) -> list[Finding]:
     ]
     for path in part_paths(lake, "runs"):
         findings += _unpinned_sources(path, pinned_sha256)
-    return findings
+    return [*findings, *_missing_parts(lake)]
 
 
 def doctor(lake: Home) -> list[Finding]:
@@ -226,11 +242,35 @@ def doctor(lake: Home) -> list[Finding]:
         *_foreign_entries(lake),
         *_unreadable_parts(lake),
         *_uncommitted_runs(lake),
+        *_runs_committed_twice(lake),
+        *_missing_parts(lake),
         *_unusable_database(lake),
     ]
 
 
 # --- writing ---
+
+
+def _require_run_id(table: str, run_id: str) -> None:
+    if run_id == _SCHEMA_RUN or not _RUN_ID.fullmatch(run_id):
+        raise InvalidSource(
+            f"{table}: expected a run id of 1 to 200 letters, digits and . _ - @, found {run_id[:200]!r}"
+        )
+
+
+def _lock(lake: Home, run_id: str) -> AcquireReturnProxy:
+    """Wait until no other process commits a run, and keep the others waiting inside ``with``."""
+    path = lake.root / _COMMIT_LOCK
+    try:
+        _make_folder(lake.root)
+        return FileLock(path).acquire(timeout=_LOCK_WAIT_S)
+    # older versions of filelock say NotImplementedError where the file system has no locks
+    except (OSError, NotImplementedError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise LakeUnusable(
+            f"{path}: cannot be locked ({reason}); run {run_id} is not committed: "
+            "remove the cause and run the same command again"
+        ) from error
 
 
 def _conform_column(table: str, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
@@ -404,13 +444,22 @@ def _restore(part: Path) -> str:
     )
 
 
-def _unpinned_sources(path: Path, pinned_sha256: Mapping[str, str]) -> Iterator[Finding]:
+def _runs_in(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of a part of ``runs``; none if it is damaged or of another version, a finding of its own."""
     try:
         # ParquetFile, because read_table would make a column of the folder name
         with pq.ParquetFile(path) as file:
-            runs = file.read(columns=["run_id", "source_uri", "source_sha256"]).to_pylist()
-    except (pa.ArrowException, OSError):
-        return  # damaged bytes are a finding already
+            if not _is_readable_as(RAW_TABLES["runs"], file.schema_arrow):
+                return []
+            rows: list[dict[str, Any]] = file.read(columns=list(columns)).to_pylist()
+    # a damaged text is a UnicodeDecodeError
+    except (pa.ArrowException, OSError, ValueError):
+        return []
+    return [dict.fromkeys(columns) | row for row in rows]
+
+
+def _unpinned_sources(path: Path, pinned_sha256: Mapping[str, str]) -> Iterator[Finding]:
+    runs = _runs_in(path, ["run_id", "source_uri", "source_sha256"])
     for run in runs:
         uri, sha256 = run["source_uri"], run["source_sha256"]
         pin = pinned_sha256.get(uri)
@@ -537,6 +586,41 @@ def _uncommitted_runs(lake: Home) -> Iterator[Finding]:
                 found="none",
                 advice="import or generate it again: it resumes where it stopped",
             )
+
+
+def _runs_committed_twice(lake: Home) -> Iterator[Finding]:
+    for run_id, folder in _run_folders(lake, "runs"):
+        n_parts = len(_parts_in(folder))
+        if n_parts > 1 and run_id != _SCHEMA_RUN:
+            yield Finding(
+                path=str(folder),
+                problem=f"run {run_id} is committed twice, so a build would count its rows twice",
+                expected="one part",
+                found=f"{n_parts} parts",
+                advice="keep one of these parts and move the others out of raw/, or delete the folders "
+                f"raw/*/run={run_id} and generate or import that run again",
+            )
+
+
+def _missing_parts(lake: Home) -> Iterator[Finding]:
+    # a run is written last: read first, it names no part that its writer has still to write
+    named = {
+        (run["run_id"], sha256)
+        for path in part_paths(lake, "runs")
+        for run in _runs_in(path, ["run_id", "parts"])
+        for sha256 in run["parts"] or ()
+    }
+    present = {(_run_id(path.parent), path.stem.removeprefix("part-")) for path in part_paths(lake)}
+    for run_id, sha256 in sorted(named - present):
+        # a run does not say of which table its parts are
+        path = lake.raw / "*" / f"run={run_id}" / f"part-{sha256}.parquet"
+        yield Finding(
+            path=str(path),
+            problem=f"run {run_id} was committed with this part, and it is gone",
+            expected=f"sha256 {sha256}",
+            found="no such file",
+            advice=_restore(path),
+        )
 
 
 def _unusable_database(lake: Home) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ class Bayes(BaseModel):
     the answer.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def answer(self, questions: pa.Table) -> pa.Table:
         """Answer every question: see :class:`generate.contract.Answerer`.

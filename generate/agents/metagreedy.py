@@ -132,7 +132,7 @@ class MetaGreedyPolicy:
 class MetaGreedy(BaseModel):
     """One-step value of information with the parameters of human participants, one per slot."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def fit(self, environment: AnyEnvironment, training_seeds: Sequence[int]) -> Fitted:
         """Return the policy with the recorded parameters; no tree is used to choose them.

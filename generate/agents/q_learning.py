@@ -31,7 +31,7 @@ class QLearning(BaseModel):
         Of the draws in training, which all points of the grid share.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     learning_rate: LearningRates
     inverse_temperature: InverseTemperatures

@@ -8,8 +8,10 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from generate.contract import Fit, Floats
 from store.errors import InvalidSource
@@ -27,7 +29,7 @@ class Recorded:
     participants
         Whose responses each set was fitted to, in the order of the manifest.
     parameters
-        Values by name; one entry per participant, NaN where a set lacks the parameter.
+        Values by name; one entry per participant.
     fits
         The same as rows of ``raw/fits``.
     training_set
@@ -49,31 +51,69 @@ def recorded(agent_id: str, path: Path | None = None) -> Recorded:
         If the manifest is not valid or holds none of this agent.
     """
     path = path or _path()
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != _COLUMNS:
-            raise InvalidSource(f"{path.name}: expected the columns {', '.join(_COLUMNS)}")
-        rows = [row for row in reader if row["agent_id"] == agent_id]
-    if not rows:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != _COLUMNS:
+                raise InvalidSource(f"{path.name}: expected the columns {', '.join(_COLUMNS)}")
+            lines = [_line(path.name, reader.line_num, row) for row in reader if row["agent_id"] == agent_id]
+    except OSError as error:
+        raise InvalidSource(f"{path.name}: cannot be read ({error.strerror})") from error
+    if not lines:
         raise InvalidSource(
-            f"{path.name}: expected fits of {agent_id}, found none: run `coglake fit {agent_id}`"
+            f"{path.name}: expected fits of {agent_id}, found none: "
+            f"`coglake fit {agent_id} --write` makes them"
         )
-    participants = tuple(dict.fromkeys(row["participant_id"] for row in rows))
-    position = {participant: index for index, participant in enumerate(participants)}
-    parameters = {row["parameter"]: np.full(len(participants), np.nan) for row in rows}
-    for row in rows:
-        parameters[row["parameter"]][position[row["participant_id"]]] = float(row["value"])
-    fits = tuple(
-        Fit(
-            parameter=row["parameter"],
-            value=float(row["value"]),
-            participant_id=row["participant_id"],
-            is_at_bound=row["is_at_bound"] == "true" if row["is_at_bound"] else None,
-            n_training=int(row["n_training"]),
+    participants = tuple(dict.fromkeys(line.participant_id for line in lines))
+    names = tuple(dict.fromkeys(line.parameter for line in lines))
+    values = {(line.participant_id, line.parameter): line.value for line in lines}
+    if len(values) != len(lines) or len(lines) != len(participants) * len(names):
+        raise InvalidSource(
+            f"{path.name}: {agent_id}: expected each of {', '.join(names)} once for each of "
+            f"{len(participants)} participants, found {len(lines)} lines"
         )
-        for row in rows
+    if len({line.training_set for line in lines}) > 1:
+        raise InvalidSource(f"{path.name}: {agent_id}: expected one training_set, found several")
+    return Recorded(
+        participants,
+        {name: np.array([values[participant, name] for participant in participants]) for name in names},
+        tuple(
+            Fit(line.parameter, line.value, line.participant_id, None, line.is_at_bound, line.n_training)
+            for line in lines
+        ),
+        lines[0].training_set,
     )
-    return Recorded(participants, parameters, fits, rows[0]["training_set"])
+
+
+class _Line(BaseModel):
+    """One parameter of one participant, as the manifest states it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    agent_id: str
+    participant_id: Annotated[str, Field(min_length=1)]
+    parameter: Annotated[str, Field(min_length=1)]
+    value: float
+    is_at_bound: bool | None
+    n_training: Annotated[int, Field(ge=1)]
+    training_set: Annotated[str, Field(min_length=1)]
+
+    @field_validator("is_at_bound", mode="before")
+    @classmethod
+    def _is_known(cls, cell: str) -> bool | None:
+        known = {"": None, "true": True, "false": False}
+        if cell not in known:
+            raise ValueError(f"expected true, false or nothing, found {cell!r}")
+        return known[cell]
+
+
+def _line(file: str, number: int, cells: dict[str, str]) -> _Line:
+    try:
+        return _Line.model_validate(cells)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"{file}: line {number}: {'.'.join(map(str, first['loc']))}"
+        raise InvalidSource(f"{where}: {first['msg']}, found {first['input']!r}") from error
 
 
 def recorded_sha256(agent_id: str) -> str:

@@ -24,6 +24,7 @@ from generate.agents.value_learning import (
     select,
 )
 from generate.contract import AnyEnvironment, Bools, Fit, Fitted, Floats, Ints
+from store.errors import SourceUnavailable
 from store.settings import Home
 
 FITTED_AGENT_ID = "horizon_rw"
@@ -49,7 +50,7 @@ class TwoRates(BaseModel):
         Of the draws in training, which all points of the grid share.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     learning_rate_positive: LearningRates
     learning_rate_negative: LearningRates
@@ -93,7 +94,7 @@ class ThreeParameters(BaseModel):
         Play the selected parameters by the highest value, not by the softmax that they were selected with.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     learning_rate: LearningRates
     inverse_temperature: InverseTemperatures
@@ -136,7 +137,7 @@ class FittedThreeParameters(BaseModel):
         Choose the arm with the higher value, not by the softmax.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     reward_unit: Annotated[float, Field(gt=0)]
     is_greedy: bool = False
@@ -164,9 +165,15 @@ class FittedThreeParameters(BaseModel):
         SourceUnavailable
             If the lake does not hold them.
         """
-        (steps,) = human_rows(
-            lake, ("steps",), source_id="cogbench", model_id="human", mode_id="horizon_autonomous"
-        )
+        try:
+            (steps,) = human_rows(
+                lake, ("steps",), source_id="cogbench", model_id="human", mode_id="horizon_autonomous"
+            )
+        except SourceUnavailable as error:
+            raise SourceUnavailable(
+                f"{error}; Experiments/HorizonTask/data/human.csv is not among the pinned files of cogbench: "
+                "pin it in manifests/sources.toml before"
+            ) from error
         games = (
             pl.DataFrame(steps)
             .with_columns(

@@ -121,7 +121,7 @@ class SequentialLearningPolicy:
 class SequentialLearning(BaseModel):
     """The model with the recorded parameters of participants who sorted other cards than those dealt here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def fit(self, environment: AnyEnvironment, training_seeds: Sequence[int]) -> Fitted:
         """Return the policy with the parameters in the manifest of fits; nothing is fitted here."""

@@ -164,7 +164,7 @@ class Thompson(BaseModel):
         of the precision.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     beta: tuple[_AtLeastOne, _AtLeastOne]
     normal_inverse_gamma: tuple[float, _Positive, _AtLeastOne, _Positive]

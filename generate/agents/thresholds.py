@@ -45,7 +45,7 @@ class FixedThreshold(BaseModel):
     playing them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def fit(self, environment: AnyEnvironment, training_seeds: Sequence[int]) -> Fitted:
         """Return the policy whose thresholds earn most; of those that earn the same, the smallest.

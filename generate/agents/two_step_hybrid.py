@@ -147,7 +147,7 @@ class TwoStepHybrid(BaseModel):
         Of reaching the planet that a spaceship is named for, as the player believes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     common_probability: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 

@@ -28,7 +28,7 @@ class Uniform(BaseModel):
     An answer is not a sample, so its score is the expectation that the Uniform column states.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def fit(self, environment: AnyEnvironment, training_seeds: Sequence[int]) -> Fitted:
         """Return the policy, which has no parameters."""

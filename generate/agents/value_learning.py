@@ -38,7 +38,7 @@ _LANES = 16_384
 class Axis(BaseModel):
     """Values of one parameter on a grid, from ``low`` to ``high``; ``with_zero`` puts 0 before them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     low: float
     high: float

@@ -96,7 +96,7 @@ class Balloons(BaseModel):
         How many balloons of each letter a run has.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     maxima: Annotated[tuple[_Maximum, ...], Field(min_length=1, max_length=len(ascii_uppercase))]
     n_balloons_per_letter: Annotated[int, Field(strict=True, ge=1)]

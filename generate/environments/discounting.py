@@ -148,7 +148,7 @@ class TemporalDiscounting(BaseModel):
         Premiums of the later amount.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     base_dollars: _Dollars
     large_base_dollars: _Dollars

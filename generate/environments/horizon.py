@@ -81,7 +81,7 @@ class Horizon(BaseModel):
         has twice as many games.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     base_means: Annotated[tuple[float, ...], Field(min_length=1)]
     gaps: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]

@@ -52,7 +52,7 @@ class InstrumentalLearning(BaseModel):
         Trials in each casino.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     reward_probabilities: Annotated[tuple[tuple[Probability, Probability], ...], Field(min_length=1)]
     n_visits: Positive

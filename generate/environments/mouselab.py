@@ -70,7 +70,7 @@ class MouselabTrees(BaseModel):
         Participant slots that the episodes are dealt out to, one after the other.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     branching: Annotated[tuple[_Branches, ...], Field(min_length=1)]
     node_values: Annotated[tuple[FiniteFloat, ...], Field(min_length=1)]

@@ -58,7 +58,7 @@ class RestlessBandit(BaseModel):
         Trials of each block.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     reward_means: tuple[float, float]
     reward_sd: Annotated[float, Field(ge=0)]

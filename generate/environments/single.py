@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from generate.contract import AnyEnvironment, Observation
+from generate.contract import AnyEnvironment, Environment, Observation
 from generate.episodes import check
 from store.errors import WrongUsage
 
@@ -43,9 +43,16 @@ class SingleEpisode:
     ----------
     environment
         The environment with its constants.
+
+    Raises
+    ------
+    WrongUsage
+        If the task is not played: all there is of it is its items.
     """
 
     def __init__(self, environment: AnyEnvironment) -> None:
+        if not isinstance(environment, Environment):
+            raise WrongUsage(f"{type(environment).__name__}: expected a task that is played, found questions")
         self._environment = environment
         self._world: Any = None
         self._state: Any = None
@@ -69,8 +76,10 @@ class SingleEpisode:
         Raises
         ------
         WrongUsage
-            If the schedule has no such episode.
+            If the schedule has no such episode, or the seed is none.
         """
+        if not isinstance(seed, int) or not 0 <= seed < 2**32:
+            raise WrongUsage(f"seed {seed!r}: expected a whole number from 0 to 2^32 - 1")
         episodes = self._environment.episodes([seed])
         if not 0 <= episode < len(episodes):
             raise WrongUsage(f"episode {episode}: expected one of 0 to {len(episodes) - 1} of seed {seed}")
@@ -79,7 +88,7 @@ class SingleEpisode:
         self._is_over = False
         return self._environment.observe(self._world, self._state), {"outcome": None, "invalid": None}
 
-    def step(self, action: float) -> Turn:
+    def step(self, action: object) -> Turn:
         """Take an action. One that is not legal, or no number, ends the episode and pays nothing.
 
         Raises
@@ -91,7 +100,8 @@ class SingleEpisode:
             raise WrongUsage("the episode is over: reset() starts another")
         environment = self._environment
         seen = environment.observe(self._world, self._state)
-        checked = check([action], seen.legal, np.array([True]), environment.actions)
+        number = action if isinstance(action, int | float | np.number) else np.nan
+        checked = check([number], seen.legal, np.array([True]), environment.actions)
         if checked.reasons:
             self._is_over = True
             return Turn(seen, np.nan, True, False, {"outcome": None, "invalid": checked.reasons[0]})

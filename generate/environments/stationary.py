@@ -34,7 +34,7 @@ class BernoulliCondition(BaseModel):
         Distance between the probabilities of the best arm and the others, which lie evenly about 1/2.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     rewards: Literal["bernoulli"]
     label: Label
@@ -73,7 +73,7 @@ class GaussianCondition(BaseModel):
         Of the draw of the means.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     rewards: Literal["gaussian"]
     label: Label
@@ -134,7 +134,7 @@ class StationaryBandits(BaseModel):
         In order; the place of a condition is the slot of its episodes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     conditions: Annotated[tuple[Condition, ...], Field(min_length=1)]
 

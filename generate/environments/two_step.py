@@ -108,7 +108,7 @@ class TwoStep(BaseModel):
         Standard deviation of the change of each rate from trial to trial.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     horizon: Annotated[int, Field(strict=True, ge=1)]
     common_probability: Probability

@@ -65,7 +65,7 @@ class Urns(BaseModel):
         The same of what is not.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     informative_tenths: _Tenths
     uninformative_tenths: _Tenths

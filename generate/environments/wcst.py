@@ -91,7 +91,7 @@ class CardSorting(BaseModel):
         Trials for which a rule holds.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     n_trials: Annotated[int, Field(strict=True, ge=1)]
     block_length: Annotated[int, Field(strict=True, ge=1)]

@@ -8,6 +8,7 @@ from generate.agents.uniform import UniformPolicy
 from generate.contract import Fitted
 from generate.environments.single import SingleEpisode
 from generate.episodes import check, play
+from generate.schedule import load_schedules
 from generate.streams import Streams, choose, softmax
 from store.errors import EngineFailed, WrongUsage
 
@@ -127,6 +128,61 @@ def test_what_is_hidden_cannot_reach_an_agent():
     assert len(policy.policy.seen) == 5
     assert str(secret) not in repr(policy.policy.seen)
     assert str(secret) not in repr(policy.policy.lanes)
+
+
+def test_an_agent_cannot_change_the_environment_through_what_it_is_shown():
+    def spoil(seen):
+        for array in (seen.legal, seen.last_reward):
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 1
+            array.setflags(write=True)
+            array[:] = 1
+        return np.full(2, 2)
+
+    class Narrow(Doors):
+        def observe(self, world, state):
+            seen = super().observe(world, state)
+            seen.legal[:, 2] = False
+            return seen
+
+    rows = played(fitted(spoil), environment=Narrow())
+    assert [row["status"] for row in rows if row["trial"] == 0] == ["unparsed", "unparsed"]
+    assert rows[0]["legal_options"] == ["a", "b"]
+
+
+def test_a_stream_does_not_tell_the_seed_that_names_it():
+    streams = Streams([(7, 0, 20261009, 0)])
+    assert "20261009" not in repr([vars(streams), streams._generators[0].state])
+    assert streams._generators[0].seed_seq.entropy > 2**128
+
+
+@pytest.mark.parametrize("replicas", [(), ("a", "a")])
+def test_parameter_sets_differ_in_name(replicas):
+    with pytest.raises(EngineFailed, match="different names"):
+        played(fitted(first, replicas=replicas))
+
+
+@pytest.mark.parametrize("choice", [np.array([True, False]), ["0", "1"], np.array([0j, 1j])])
+def test_truth_values_and_text_are_no_actions(choice):
+    with pytest.raises(EngineFailed, match="one action per episode"):
+        played(fitted(choice))
+
+
+def test_questions_are_not_played():
+    with pytest.raises(WrongUsage, match="expected a task that is played"):
+        SingleEpisode(load_schedules()["bayesian_urn"].environment())
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, None])
+def test_a_seed_is_a_whole_number_below_two_to_the_32(seed):
+    with pytest.raises(WrongUsage, match="expected a whole number"):
+        SingleEpisode(DOORS).reset(seed=seed)
+
+
+def test_text_ends_a_single_episode_as_no_action():
+    single = SingleEpisode(DOORS)
+    single.reset(seed=1)
+    assert single.step("a").info["invalid"] == "expected one of a, b, c, found no action"
 
 
 def test_one_episode_alone_follows_the_same_rules():

@@ -166,6 +166,46 @@ def test_an_agent_that_returns_nothing_adds_nothing(lake, monkeypatch):
     assert rows(lake, "steps") == []
 
 
+def test_a_run_that_a_later_one_displaced_is_named(lake):
+    chosen = schedules("two_step")
+    [first] = run_all(lake, [UNIFORM], chosen)
+    other = UNIFORM.model_copy(update={"seed": 5})
+    [second] = run_all(lake, [other], chosen)
+    # the settings are those of the first run again, and the cell is the second's
+    [task] = plan(lake, [UNIFORM], chosen)
+    assert (task.run_id, task.is_present, task.displaced_by) == (first.run_id, True, second.run_id)
+    assert [task.displaced_by for task in plan(lake, [other], chosen)] == [None]
+    raised = UNIFORM.model_copy(update={"version": 2})
+    assert [(task.is_present, task.displaced_by) for task in plan(lake, [raised], chosen)] == [(False, None)]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no luck"), SystemExit(0), KeyError("arm"), MemoryError()])
+def test_whatever_an_agent_raises_is_its_failure_and_names_it(lake, monkeypatch, error):
+    def act(*_):
+        raise error
+
+    monkeypatch.setattr("generate.agents.uniform.UniformPolicy.act", act)
+    with pytest.raises(EngineFailed, match=f"uniform in two_step: {type(error).__name__}"):
+        run_all(lake, [UNIFORM], schedules("two_step"))
+    assert rows(lake, "steps") == []
+
+
+def test_two_at_once_are_one_run(lake):
+    chosen = schedules("two_step")
+    first, second = (plan(lake, [UNIFORM], chosen) for _ in range(2))
+    assert [report.is_new for report in generate(lake, first)] == [True]
+    assert [(report.is_new, report.n_rows) for report in generate(lake, second)] == [(False, 0)]
+    assert len(rows(lake, "runs")) == 2
+
+
+def test_a_schedule_plays_the_mode_whose_items_it_holds(lake):
+    [schedule] = schedules("two_step").values()
+    for mode, sentence in [("twostep", "expected a mode"), ("bart", "the items of bart come from bart")]:
+        other = schedule.model_copy(update={"mode": mode})
+        with pytest.raises(InvalidSource, match=sentence):
+            plan(lake, [UNIFORM], {"two_step": other})
+
+
 # ---- questions that were ingested ----
 
 QUESTIONS = [
@@ -241,6 +281,13 @@ def test_an_agent_is_shown_nothing_that_says_what_is_right(lake, monkeypatch):
     assert shown == [["item_id", "legal_options", "support_low", "support_high", "facts_json"]]
 
 
+def test_questions_are_answered_once(lake):
+    ingested(lake)
+    assert [report.is_new for report in run_all(lake, [UNIFORM], {})] == [True]
+    # the agent's answers are of the same source, and no questions
+    assert [report.is_new for report in run_all(lake, [UNIFORM], {})] == [False]
+
+
 def test_items_of_a_substitute_are_no_questions_of_the_mode(lake):
     ingested(lake, source_id="another_set", run_id="another-1")
     assert plan(lake, [UNIFORM], {}) == []
@@ -301,6 +348,15 @@ def test_what_cannot_be_done_is_said_in_one_sentence(lake, project, arguments, s
         ("count = 10", "count = 0", "seeds.count"),
         ('dynamics = "restless:', 'dynamics = "restful:', "no restful:"),
         ("[restless_bandit]", "[restless_bandit]\nspeed = 3", "speed: unknown key"),
+        (
+            "[restless_bandit]",
+            '[restless_bandit]\nid = "bart"',
+            "id: unknown key",
+        ),
+        ("first = 30000000", "first = 20261009", "training_seeds must not be seeds of the test"),
+        ("first = 30000000", "first = 4294967295", "seeds must be below 2\\^32"),
+        ("reward_sd = 8.0", "reward_sd = inf", "reward_sd"),
+        ('"restless:RestlessBandit"', '"restless:BaseModel"', "no restless:BaseModel"),
         ("version = 1", "version = 0", "version"),
     ],
 )
