@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import AcquireReturnProxy, FileLock
+from filelock import FileLock, Timeout
 
 from store import database
 from store.errors import InvalidSource, LakeUnusable, StoreError
@@ -95,8 +95,8 @@ def commit(
     and a part that an interrupted writer left never counts, since no committed run names it.
 
     A run is committed once. If it was before, or another process that does the same run comes first, its
-    row stays as it is and is returned as a part that is not new: two rows of one run differ in their times,
-    and would count everything twice.
+    row stays as it is and is returned as a part that is not new: two rows of one run, which differ in their
+    times, would fail every build.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def _require_run_id(table: str, run_id: str) -> None:
         )
 
 
-def _lock(lake: Home, run_id: str) -> AcquireReturnProxy:
+def _lock(lake: Home, run_id: str) -> AbstractContextManager[object]:
     """Wait until no other process commits a run, and keep the others waiting inside ``with``."""
     path = lake.root / _COMMIT_LOCK
     try:
@@ -266,9 +266,12 @@ def _lock(lake: Home, run_id: str) -> AcquireReturnProxy:
         return FileLock(path).acquire(timeout=_LOCK_WAIT_S)
     # older versions of filelock say NotImplementedError where the file system has no locks
     except (OSError, NotImplementedError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or error
+        if isinstance(error, Timeout):
+            reason = f"another process has held it for {_LOCK_WAIT_S:.0f} s"
+        else:
+            reason = getattr(error, "strerror", None) or str(error)
         raise LakeUnusable(
-            f"{path}: cannot be locked ({reason}); run {run_id} is not committed: "
+            f"{path}: cannot be locked to commit run {run_id} ({reason}): "
             "remove the cause and run the same command again"
         ) from error
 
@@ -445,7 +448,7 @@ def _restore(part: Path) -> str:
 
 
 def _runs_in(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of a part of ``runs``; none if it is damaged or of another version, a finding of its own."""
+    """Return rows of a part of ``runs``; none if it is damaged or of another version."""
     try:
         # ParquetFile, because read_table would make a column of the folder name
         with pq.ParquetFile(path) as file:
@@ -454,7 +457,7 @@ def _runs_in(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
             rows: list[dict[str, Any]] = file.read(columns=list(columns)).to_pylist()
     # a damaged text is a UnicodeDecodeError
     except (pa.ArrowException, OSError, ValueError):
-        return []
+        return []  # a finding already
     return [dict.fromkeys(columns) | row for row in rows]
 
 
@@ -594,7 +597,7 @@ def _runs_committed_twice(lake: Home) -> Iterator[Finding]:
         if n_parts > 1 and run_id != _SCHEMA_RUN:
             yield Finding(
                 path=str(folder),
-                problem=f"run {run_id} is committed twice, so a build would count its rows twice",
+                problem=f"run {run_id} is committed twice, which fails every build",
                 expected="one part",
                 found=f"{n_parts} parts",
                 advice="keep one of these parts and move the others out of raw/, or delete the folders "

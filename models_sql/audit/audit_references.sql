@@ -75,6 +75,7 @@ computed as (
         primary_metrics.metric,
         primary_metrics.unit,
         runs.run_id,
+        runs.reason as run_reason,
         metrics.value,
         metrics.se,
         metrics.n_scored,
@@ -92,6 +93,24 @@ computed as (
             runs.run_id = metrics.run_id
             and cells.mode_id = metrics.mode_id
             and primary_metrics.metric = metrics.metric
+
+),
+
+explained as (
+
+    select
+        *,
+        case
+            when acting_agent_id is null then waits_for
+            when run_id is null
+                then
+                    acting_agent_id || ' '
+                    || coalesce(
+                        run_reason, 'has not been run: `coglake generate --agent ' || acting_agent_id || '`'
+                    )
+            when value is null then coalesce(missing_reason, 'the run holds no rows for ' || metric)
+        end as no_value_reason
+    from computed
 
 ),
 
@@ -119,17 +138,15 @@ audit as (
         case when fills_cell and value is not null then printed_here = reference_printed end as agrees,
         fills_cell,
         case
-            when acting_agent_id is null then waits_for || '. ' || note
-            when run_id is null
-                then
-                    acting_agent_id || ' has not been run: `coglake generate --agent ' || acting_agent_id
-                    || '`. ' || note
-            when value is null then coalesce(missing_reason, 'the run holds no rows for ' || metric)
+            -- the note is on the cell: it says nothing of an agent that has no part in it
+            when acting_agent_id is not null and not fills_cell and not is_stand_in
+                then concat_ws('; ', 'the manifest does not name the agent for the cell', no_value_reason)
+            when run_id is null then no_value_reason || '. ' || note
+            when value is null then no_value_reason
             when is_stand_in then 'stand-in, which never fills the cell. ' || note
-            when not fills_cell then 'not the agent that the manifest names for the cell. ' || note
             when not coalesce(printed_here = reference_printed, false) then note
         end as reason
-    from computed
+    from explained
 
 )
 

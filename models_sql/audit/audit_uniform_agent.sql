@@ -3,7 +3,9 @@ with
 runs as (
 
     select * from {{ ref('int_policy_runs') }}
-    where kind = 'uniform'
+    where
+        kind = 'uniform'
+        and run_id is not null
 
 ),
 

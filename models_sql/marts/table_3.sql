@@ -99,6 +99,8 @@ reference_agent_runs as (
         false as is_empty_file,
         case
             when reference_runs.run_id is not null then null
+            when reference_runs.reason is not null
+                then 'reference ' || references_of_modes.agent_id || ' ' || reference_runs.reason
             when references_of_modes.agent_id is not null
                 then
                     'reference ' || references_of_modes.agent_id || ' has not been run: '

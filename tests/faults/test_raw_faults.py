@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -20,8 +21,9 @@ from store.settings import Home
 
 N_ROWS = 500
 
-# a writer that appends its own rows for ever, or n_parts of them
+# a writer that appends its own rows for ever, or n_parts of them, or commits a run that says who did it
 WRITER = '''
+import datetime as dt
 import os, signal, sys, time
 from pathlib import Path
 import pyarrow as pa
@@ -43,6 +45,17 @@ def rows(name):
 def write(name, n_parts):
     for i in range(n_parts):
         raw.append(lake, "fits", rows(f"{name}-{i}"), str(name))
+
+def commit(run_id, k):
+    """Commit a run as the k-th process: all write the same rows, each with a time of its own."""
+    schema = RAW_TABLES["runs"]
+    row = dict.fromkeys(schema.names) | {
+        "run_id": run_id, "kind": "import", "model_id": "m", "agent_kind": "model",
+        "planned_modes": ["bart"], "notes": [],
+        "started_at": dt.datetime(2026, 1, 1 + k, tzinfo=dt.UTC),
+    }
+    tables = [("fits", rows(run_id))]
+    return raw.commit(lake, run_id, tables, pa.Table.from_pylist([row], schema))[-1]
 '''
 
 
@@ -78,6 +91,18 @@ def rows_of(n):
     for name in ("run_id", "mode_id", "family", "parameter", "provenance"):
         columns[name] = pa.array([f"{name} {i}" for i in range(n)])
     return pa.table(columns)
+
+
+def run_row(run_id):
+    row = dict.fromkeys(RAW_TABLES["runs"].names) | {
+        "run_id": run_id,
+        "kind": "import",
+        "model_id": "m",
+        "agent_kind": "model",
+        "planned_modes": ["bart"],
+        "notes": [],
+    }
+    return pa.Table.from_pylist([row], RAW_TABLES["runs"])
 
 
 def assert_only_whole_parts(lake):
@@ -201,6 +226,82 @@ print([os.waitpid(child, 0)[1] for child in children])
     assert len(raw.part_paths(lake)) == len(RAW_TABLES) + 5
 
 
+@pytest.mark.parametrize("n_processes", [3, 8])
+def test_processes_that_commit_one_run_at_once_leave_one_row_of_it(tmp_path, n_processes):
+    lake, n_runs = Home(tmp_path / "lake"), 10
+    code = f"""
+start_at = time.monotonic() + 0.2
+children = []
+for k in range({n_processes}):
+    child = os.fork()
+    if child == 0:
+        time.sleep(start_at - time.monotonic())
+        is_new = [commit(f"r{{i}}", k).is_new for i in range({n_runs})]
+        (lake.root / f"new-{{k}}").write_text(repr([int(new) for new in is_new]))
+        os._exit(0)
+    children.append(child)
+print([os.waitpid(child, 0)[1] for child in children])
+"""
+    assert json.loads(output_of(lake, code)) == [0] * n_processes
+
+    # every run has one part, and one process that says it wrote it
+    for i in range(n_runs):
+        (run,) = (lake.raw / "runs" / f"run=r{i}").iterdir()
+        (rows,) = (lake.raw / "fits" / f"run=r{i}").iterdir()
+        (row,) = pq.ParquetFile(run).read(columns=["parts"]).to_pylist()
+        assert row["parts"] == [rows.stem.removeprefix("part-")]
+    is_new = [json.loads((lake.root / f"new-{k}").read_text()) for k in range(n_processes)]
+    assert [sum(of_run) for of_run in zip(*is_new, strict=True)] == [1] * n_runs
+    assert (raw.verify(lake, {}), raw.doctor(lake)) == ([], [])
+
+
+HOLDER = """
+def stop(*_args):
+    print("held", flush=True)
+    time.sleep(600)
+
+append = raw.append
+raw.append = lambda lake, table, *rest: stop() if table == "runs" else append(lake, table, *rest)
+commit("r1", 0)
+"""
+
+
+def test_kill_9_while_a_run_is_committed_does_not_block_the_next(lake, monkeypatch):
+    with start(lake, HOLDER) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            monkeypatch.setattr(raw, "_LOCK_WAIT_S", 0.2)
+            message = "commit.lock: cannot be locked to commit run r2 .*another process has held it"
+            with pytest.raises(LakeUnusable, match=message) as caught:
+                raw.commit(lake, "r2", [], run_row("r2"))
+            assert "\n" not in str(caught.value)
+            assert raw.committed_runs(lake) == frozenset()
+        finally:
+            holder.send_signal(signal.SIGKILL)
+    assert output_of(lake, 'print(commit("r1", 1).is_new)') == "True\n"
+    assert raw.committed_runs(lake) == {"r1"}
+    assert raw.doctor(lake) == []
+
+
+def test_a_run_that_is_committed_meanwhile_is_not_written_again(lake, monkeypatch):
+    append = raw.append
+
+    def append_after_another(lake, table, rows, run_id):
+        part = append(lake, table, rows, run_id)
+        if table == "fits":
+            output_of(lake, 'commit("r1", 1)')
+        return part
+
+    monkeypatch.setattr(raw, "append", append_after_another)
+    *_, run = raw.commit(lake, "r1", [("fits", rows_of(3))], run_row("r1"))
+    monkeypatch.undo()
+    assert not run.is_new
+    assert raw.part_paths(lake, "runs")[-1] == run.path
+    assert len(raw.part_paths(lake, "runs")) == 2
+    # what the loser wrote is named by no run, which no build counts and no check minds
+    assert (raw.verify(lake, {}), raw.doctor(lake)) == ([], [])
+
+
 # --- the disk says no ---
 
 
@@ -227,6 +328,32 @@ def test_a_disk_that_refuses_leaves_nothing_behind(lake, monkeypatch, code, step
     assert f"({os.strerror(code)}); nothing was added" in message
     assert "\n" not in message
     assert files(lake) == before
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
+def test_a_lake_that_cannot_be_locked_is_a_sentence_and_commits_nothing(lake, monkeypatch, code):
+    def refuse(_lock, *_args, **_options):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(raw.FileLock, "acquire", refuse)
+    with pytest.raises(LakeUnusable) as caught:
+        raw.commit(lake, "r1", [("fits", rows_of(3))], run_row("r1"))
+    message = str(caught.value)
+    assert caught.value.exit_code == 14
+    assert message.startswith(f"{lake.root / 'commit.lock'}: cannot be locked to commit run r1 (")
+    assert f"({os.strerror(code)}): remove the cause" in message
+    assert "\n" not in message
+    assert raw.committed_runs(lake) == frozenset()
+
+    monkeypatch.undo()
+    rows, run = raw.commit(lake, "r1", [("fits", rows_of(3))], run_row("r1"))
+    assert (rows.is_new, run.is_new) == (False, True)
+
+
+def test_a_folder_in_the_place_of_the_lock_is_a_sentence(lake):
+    (lake.root / "commit.lock").mkdir()
+    with pytest.raises(LakeUnusable, match=r"commit.lock: cannot be locked .*\(Is a directory\)"):
+        raw.commit(lake, "r1", [], run_row("r1"))
 
 
 def test_a_real_write_error_in_the_middle_of_a_file_leaves_nothing_behind(lake):

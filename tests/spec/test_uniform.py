@@ -21,7 +21,7 @@ from support import ROOT, built, copy_lake, query
 from generate.pipeline import generate, plan
 from generate.schedule import load_agents
 from store.build import build
-from store.lake import commit
+from store.lake import append, commit
 from store.schemas import RAW_TABLES
 from store.settings import Home
 
@@ -292,6 +292,14 @@ def test_items_that_contradict_the_declared_support_fail_the_build(tmp_path, pri
     ]
 
 
+def test_a_run_with_two_rows_fails_the_build_by_its_run_id(tmp_path, printed_lake, project):
+    repeated = copy_lake(printed_lake, tmp_path / "lake")
+    [run] = query(printed_lake, "select * from stg_runs where run_id = 'schedule-bart'")
+    again = pa.Table.from_pylist([run | {"started_at": day(1)}], RAW_TABLES["runs"])
+    append(repeated, "runs", again, "schedule-bart")
+    assert [failure.name for failure in build(repeated, project).failures] == ["unique_grain_stg_runs_run_id"]
+
+
 # ---- other parameters ----
 
 MAXIMA = [1, 2, 3, 5, 8, 32, 100]
@@ -548,7 +556,7 @@ def lake(tmp_path_factory, empty_lake, project, written, engine) -> Home:
         tables = {"items": items}
         if mode_id in PREDICTED:
             tables["human_responses"] = human_responses(mode_id, items)
-        kind = "schedule" if mode_id in ("bayesian_urn", "wcst_autonomous") else "items"
+        kind = "schedule" if mode_id in ("stationary_bandits", "wcst_autonomous") else "items"
         add_run(lake, f"items-{mode_id}", mode_id, tables, kind=kind)
     # what answers is the agent of the command, over all items that are no schedule of an environment
     generate(lake, plan(lake, [load_agents()["uniform"]], {}))
@@ -595,31 +603,21 @@ def plant_references(lake: Home) -> None:
     )
     # the right agent has played; later it predicted choices of humans, which would be a hit as well
     casino = "instrumental_learning"
-    add_run(
-        lake,
-        "played",
-        casino,
-        {"steps": steps_of(casino, [1.0] * 8)},
-        kind="reference",
-        model_id="rescorla_wagner_two_rates",
-        importer_version=None,
-        started_at=day(1),
-    )
-    predicted = named("predicted", [choice(0, 2)])
-    add_run(
-        lake,
-        "predicted",
-        casino,
-        {
-            "items": predicted,
-            "outputs": [{"item_id": predicted[0]["item_id"], "response_text": "option 1"}],
-        },
-        kind="reference",
-        model_id="rescorla_wagner_two_rates",
-        source_id="mouselab",
-        importer_version=None,
-        started_at=day(2),
-    )
+    scheduled = named(casino, [choice(0, 2)])
+    add_run(lake, "items-casino", casino, {"items": scheduled})
+    two_rates = {"kind": "reference", "model_id": "rescorla_wagner_two_rates"}
+    played = {"steps": steps_of(casino, [1.0] * 8)}
+    add_run(lake, "played", casino, played, **two_rates, started_at=day(1))
+    predicted = {"outputs": [{"item_id": scheduled[0]["item_id"], "response_text": "option 1"}]}
+    add_run(lake, "predicted", casino, predicted, **two_rates, started_at=day(2))
+    # later still it played another casino, of the same version; and so did other agents elsewhere
+    lost = {"steps": steps_of(casino, [0.0] * 4, credited_options=["1"])}
+    add_run(lake, "elsewhere", casino, lost, **two_rates, source_id="another_casino", started_at=day(3))
+    slots = "stationary_bandits"
+    elsewhere = {"steps": steps_of(slots, [0.0] * 4)}
+    for kind, agent in (("reference", "thompson"), ("uniform", "uniform")):
+        run_id = f"{agent}-elsewhere"
+        add_run(lake, run_id, slots, elsewhere, kind=kind, model_id=agent, source_id="other_slots")
     # a schedule that was replaced since
     restless = "restless_bandit"
     for version in (1, 2):
@@ -910,7 +908,10 @@ def test_a_stand_in_never_fills_the_cell(reference_cells, reference_audit):
     assert (row["value"], row["n"], row["fills_cell"], row["agrees"]) == (75.0, 8, False, None)
     assert row["reason"].startswith("stand-in")
     # and neither does an agent that the manifest does not name
-    assert reference_audit["horizon_autonomous", "horizon_rw_greedy"]["fills_cell"] is False
+    other = reference_audit["horizon_autonomous", "horizon_rw_greedy"]
+    assert (other["value"], other["fills_cell"], other["agrees"]) == (75.0, False, None)
+    # and what is said of the cell is not said of it
+    assert other["reason"] == "the manifest does not name the agent for the cell"
 
 
 def test_a_human_action_likelihood_never_fills_an_autonomous_cell(reference_cells, reference_audit):
@@ -928,10 +929,34 @@ def test_predictions_of_human_choices_neither_fill_nor_displace_what_was_played(
     assert cell["se"] == approx(100 * math.sqrt(0.25 * 0.75 / (8 - 1)), rel=1e-12)
 
 
-def test_a_run_on_a_schedule_that_was_replaced_fills_no_cell(reference_cells):
+def test_a_later_run_on_another_schedule_of_the_mode_neither_fills_nor_displaces(
+    lake, reference_cells, reference_audit
+):
+    # they are scored, so that nothing but their source keeps them out
+    for run_id in ("elsewhere", "thompson-elsewhere", "uniform-elsewhere"):
+        assert query(lake, "select * from metrics where run_id = $1 and value is not null", run_id), run_id
+    assert reference_cells["instrumental_learning"]["run_id"] == "played"
+    audited = reference_audit["instrumental_learning", "rescorla_wagner_two_rates"]
+    assert (audited["run_id"], audited["value"]) == ("played", 75.0)
+    cell = reference_cells["stationary_bandits"]
+    assert (cell["value"], cell["status"], cell["run_id"]) == (None, "n.e.", None)
+    assert cell["reason"] == "reference thompson has not been run: `coglake generate --agent thompson`"
+    assert reference_audit["stationary_bandits", "thompson"]["run_id"] is None
+    # what is expected of the mode is known, so that a run of it would be audited
+    assert uniform(lake, "stationary_bandits", "optimal_arm")["value"] is not None
+    assert query(lake, "select * from audit_uniform_agent where mode_id = 'stationary_bandits'") == []
+
+
+def test_a_run_on_a_schedule_that_was_replaced_fills_no_cell_and_both_versions_are_named(
+    reference_cells, reference_audit
+):
+    said = "restless_q_learning has played another version of the schedule only: version 1, not version 2"
     cell = reference_cells["restless_bandit"]
-    assert (cell["value"], cell["status"]) == (None, "n.e.")
-    assert cell["reason"].startswith("reference restless_q_learning has not been run")
+    assert (cell["value"], cell["status"], cell["run_id"]) == (None, "n.e.", None)
+    assert cell["reason"] == f"reference {said}"
+    row = reference_audit["restless_bandit", "restless_q_learning"]
+    assert (row["value"], row["run_id"], row["fills_cell"]) == (None, None, True)
+    assert row["reason"].startswith(f"{said}. Printed is 550 of 800")
 
 
 def test_a_cell_without_an_agent_says_what_it_waits_for(reference_cells):

@@ -50,8 +50,8 @@ def fits(values=(0.5, 1.5), **columns):
     return rows
 
 
-def run_row(run_id="r1", uri=None, sha256=None):
-    """One row of the table ``runs``."""
+def run_row(run_id="r1", uri=None, sha256=None, day=1):
+    """One row of the table ``runs``, started on that day."""
     row = {name: None for name in RAW_TABLES["runs"].names} | {
         "run_id": run_id,
         "kind": "import",
@@ -61,7 +61,7 @@ def run_row(run_id="r1", uri=None, sha256=None):
         "source_uri": uri,
         "source_sha256": sha256,
         "notes": [],
-        "started_at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+        "started_at": dt.datetime(2026, 1, day, tzinfo=dt.UTC),
     }
     return pa.Table.from_pylist([row], schema=RAW_TABLES["runs"])
 
@@ -74,6 +74,11 @@ def read(lake, table):
 
 def files(lake):
     return sorted(path for path in lake.root.rglob("*") if path.is_file())
+
+
+def commit(lake, run_id="r1", day=1):
+    """Commit a run with one part in ``fits``; its row in ``runs`` differs by day."""
+    return raw.commit(lake, run_id, [("fits", fits())], run_row(run_id, day=day))
 
 
 def flip_one_bit(path, at):
@@ -311,6 +316,47 @@ def test_an_empty_run_folder_left_by_a_kill_commits_nothing(lake):
     assert raw.doctor(lake) == []
 
 
+def test_a_run_is_committed_once_with_the_names_of_its_parts(lake):
+    rows, run = commit(lake, day=1)
+    again, same_run = commit(lake, day=2)
+
+    assert (rows.is_new, run.is_new) == (True, True)
+    assert (again, same_run) == (
+        raw.Part(rows.path, n_rows=2, is_new=False),
+        raw.Part(run.path, n_rows=1, is_new=False),
+    )
+    assert raw.part_paths(lake) == [rows.path, run.path]
+    (stored,) = pq.ParquetFile(run.path).read().to_pylist()
+    assert (stored["parts"], stored["started_at"].day) == ([rows.sha256], 1)
+
+
+def test_a_run_without_rows_of_its_own_is_committed(lake):
+    (run,) = raw.commit(lake, "r1", [], run_row())
+    assert pq.ParquetFile(run.path).read().to_pylist()[0]["parts"] == []
+    assert raw.committed_runs(lake) == {"r1"}
+
+
+def test_a_run_that_only_began_is_committed_and_its_other_parts_do_not_count(lake):
+    raw.append(lake, "fits", fits([9.0]), "r1")
+    rows, run = commit(lake)
+    assert run.is_new
+    assert pq.ParquetFile(run.path).read().to_pylist()[0]["parts"] == [rows.sha256]
+
+
+def test_the_lock_lies_outside_the_raw_tables_and_is_no_finding(lake):
+    raw.ensure_schema_parts(lake)
+    commit(lake)
+    assert (lake.root / "commit.lock").is_file()
+    assert (raw.doctor(lake), raw.verify(lake, {})) == ([], [])
+
+
+@pytest.mark.parametrize("tables", [[], [("fits", fits())]])
+def test_a_run_id_that_could_leave_its_folder_is_not_committed(lake, tables):
+    with pytest.raises(InvalidSource, match="runs: expected a run id of 1 to 200 letters"):
+        raw.commit(lake, "../r1", tables, run_row())
+    assert not lake.root.exists()
+
+
 def test_a_lake_that_is_not_there_has_no_parts_and_no_runs(lake):
     assert (raw.part_paths(lake), raw.committed_runs(lake), raw.verify(lake, {})) == ([], frozenset(), [])
 
@@ -368,6 +414,54 @@ def test_a_damaged_part_of_runs_is_a_finding_and_not_a_crash(lake):
     part = raw.append(lake, "runs", run_row(), "r1")
     part.path.write_bytes(part.path.read_bytes()[:-9])
     assert [finding.path for finding in raw.verify(lake, {})] == [str(part.path)]
+
+
+@pytest.mark.parametrize("check", [lambda lake: raw.verify(lake, {}), raw.doctor])
+def test_a_committed_part_that_is_gone_is_found(lake, check):
+    raw.ensure_schema_parts(lake)
+    rows, _ = commit(lake, "r1")
+    other, _ = commit(lake, "r2")
+    assert check(lake) == []
+    # the same bytes in another run are not this run's part
+    assert rows.sha256 == other.sha256
+    rows.path.unlink()
+
+    (finding,) = check(lake)
+
+    assert finding.path == str(lake.raw / "*" / "run=r1" / rows.path.name)
+    assert finding.problem == "run r1 was committed with this part, and it is gone"
+    assert (finding.expected, finding.found) == (f"sha256 {rows.sha256}", "no such file")
+    assert finding.advice == raw._restore(rows.path)
+
+
+def test_a_run_of_before_parts_were_named_lacks_none(lake):
+    schema = RAW_TABLES["runs"]
+    older = run_row().drop_columns(["parts"])
+    path = lake.raw / "runs" / "run=r1" / f"part-{'0' * 64}.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(older.cast(schema.remove(schema.get_field_index("parts"))), path)
+    assert raw.doctor(lake) == []
+
+
+@pytest.mark.parametrize("check", [lambda lake: raw.verify(lake, {}), raw.doctor])
+@pytest.mark.parametrize("column", ["run_id", "parts", "source_uri"])
+def test_a_part_of_runs_in_columns_of_another_kind_is_no_crash(lake, check, column):
+    rows, run = commit(lake)
+    odd = pq.ParquetFile(run.path).read()
+    odd = odd.set_column(odd.column_names.index(column), column, pa.array([7]))
+    pq.write_table(odd, run.path)
+    rows.path.unlink()
+    assert {finding.path for finding in check(lake)} == {str(run.path)}
+
+
+def test_no_flipped_bit_in_a_part_of_runs_is_a_crash(lake):
+    _, run = commit(lake)
+    whole = run.path.read_bytes()
+    for at in range(0, len(whole), 37):
+        flip_one_bit(run.path, at)
+        assert str(run.path) in {finding.path for finding in raw.verify(lake, PINNED)}, at
+        raw.doctor(lake)
+        run.path.write_bytes(whole)
 
 
 def test_a_part_that_cannot_be_opened_is_a_finding_and_not_a_crash(lake):
@@ -466,6 +560,26 @@ def test_rows_of_a_run_that_was_never_finished_are_named(lake):
 
     assert finding.problem == "run half has rows in fits, published but was never finished"
     assert "it resumes" in finding.advice
+
+
+def test_a_run_that_was_committed_twice_is_named(lake):
+    rows, run = commit(lake, "r1", day=1)
+    commit(lake, "r2")
+    # as versions without a lock wrote it
+    raw.append(lake, "runs", run_row("r1", day=2), "r1")
+
+    (finding,) = raw.doctor(lake)
+
+    assert (finding.path, finding.found) == (str(run.path.parent), "2 parts")
+    assert finding.problem == "run r1 is committed twice, which fails every build"
+    assert "keep one of these parts" in finding.advice
+    assert "raw/*/run=r1" in finding.advice
+    # the advice helps
+    for path in raw.part_paths(lake, "runs"):
+        if path.parent == run.path.parent and path != run.path:
+            path.unlink()
+    assert rows.path.is_file()
+    assert raw.doctor(lake) == []
 
 
 def test_a_lake_half_made_has_no_unfinished_run(lake):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from generate.schedule import load_agents, load_schedules
+
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 SEEDS = {
     "s1cogbench_modes": ("mode_id",),
@@ -241,13 +243,30 @@ def test_what_a_reference_is_scored_against_fits_the_rule_of_its_mode(modes):
 
 
 def test_an_agent_that_fills_a_cell_is_no_stand_in_and_every_other_cell_says_what_it_waits_for():
-    agents = blocks("agents")
+    agents = load_agents()
     for row in rows("s1cogbench_references"):
         filling, standing_in = row["agent_id"], row["stand_in_agent_id"]
         assert bool(filling) != bool(row["waits_for"]), row["mode_id"]
-        for agent in filter(None, (filling, standing_in)):
-            assert agents[agent]["kind"] == "reference", agent
-            assert (agents[agent]["provenance"] == "substitute") == (agent == standing_in), agent
+        if filling:
+            assert agents[filling].provenance != "substitute", filling
+        if standing_in:
+            assert agents[standing_in].provenance == "substitute", standing_in
+
+
+def test_whoever_fills_a_cell_or_stands_in_for_it_is_a_reference_that_plays_its_mode():
+    agents, schedules = load_agents(), load_schedules()
+    named = {
+        (row["mode_id"], agent)
+        for row in rows("s1cogbench_references")
+        for agent in (row["agent_id"], row["stand_in_agent_id"])
+        if agent
+    }
+    assert named
+    for mode, agent in named:
+        assert agents[agent].kind == "reference", agent
+        # an agent without a schedule plays all modes, and so is the reference of none
+        assert agents[agent].schedule in schedules, agent
+        assert schedules[agents[agent].schedule].mode == mode, agent
 
 
 def test_a_printed_reference_that_cannot_be_met_says_why_in_its_note():
