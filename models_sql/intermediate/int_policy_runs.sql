@@ -60,11 +60,7 @@ candidates as (
         runs.started_at,
         runs.importer_version,
         schedules.importer_version as schedule_version,
-        case
-            when acted.is_environment
-                then runs.importer_version is not distinct from schedules.importer_version
-            else true
-        end as is_current
+        coalesce(runs.importer_version = schedules.importer_version, not acted.is_environment) as is_current
     from acted
     inner join runs on acted.run_id = runs.run_id
     left join schedules on acted.mode_id = schedules.mode_id
@@ -95,7 +91,7 @@ standing as (
             when not is_current
                 then
                     'has played another version of the schedule only: '
-                    || coalesce('version ' || importer_version, 'none that is stated') || ', not '
+                    || coalesce('version ' || importer_version, 'one that it does not state') || ', not '
                     || coalesce('version ' || schedule_version, 'one that the lake holds')
         end as reason
     from newest

@@ -18,8 +18,8 @@ from pytest import approx
 from spec import oracles
 from support import ROOT, built, copy_lake, query
 
-from generate.pipeline import generate, plan
-from generate.schedule import load_agents
+from generate.pipeline import generate, plan, schedule_run_id
+from generate.schedule import load_agents, load_schedules
 from store.build import build
 from store.lake import append, commit
 from store.schemas import RAW_TABLES
@@ -552,14 +552,19 @@ def balloon_steps() -> list[Row]:
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory, empty_lake, project, written, engine) -> Home:
     lake = copy_lake(empty_lake, tmp_path_factory.mktemp("other") / "lake")
+    urn = load_schedules()["bayesian_urn"]
     for mode_id, items in written.items():
         tables = {"items": items}
         if mode_id in PREDICTED:
             tables["human_responses"] = human_responses(mode_id, items)
         kind = "schedule" if mode_id in ("stationary_bandits", "wcst_autonomous") else "items"
-        add_run(lake, f"items-{mode_id}", mode_id, tables, kind=kind)
-    # what answers is the agent of the command, over all items that are no schedule of an environment
-    generate(lake, plan(lake, [load_agents()["uniform"]], {}))
+        if mode_id != urn.mode:
+            add_run(lake, f"items-{mode_id}", mode_id, tables, kind=kind)
+    # as if the environment had laid them down
+    questions = {"importer_version": urn.version, "source_sha256": urn.sha256}
+    add_run(lake, schedule_run_id(urn), urn.mode, {"items": written[urn.mode]}, **questions)
+    # what answers is the agent of the command, over all items but those of a mode that is played
+    generate(lake, plan(lake, [load_agents()["uniform"]], {urn.id: urn}))
     for mode_id, rows in engine.items():
         outputs = [{"item_id": item["item_id"]} for item in written[mode_id]]
         tables = {"outputs": outputs, "output_options": rows}
