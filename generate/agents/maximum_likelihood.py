@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from generate.contract import Bools, Floats
+from generate.contract import Bools, Fit, Floats
 
 Objective = Callable[[Floats], Floats]
 """Negative log-likelihoods in nats (n) of parameter vectors (n x parameters)."""
@@ -57,6 +57,15 @@ class Estimate:
     values: Floats
     is_at_bound: Bools
     negative_log_likelihood: float
+
+    def fits(self, names: Sequence[str], n_training: int, participant_id: str | None = None) -> list[Fit]:
+        """Return one fit per parameter, and ``negative_log_likelihood`` in nats after them."""
+        fits = [
+            Fit(name, float(value), participant_id, is_at_bound=bool(is_at_bound), n_training=n_training)
+            for name, value, is_at_bound in zip(names, self.values, self.is_at_bound, strict=True)
+        ]
+        loss = self.negative_log_likelihood
+        return [*fits, Fit("negative_log_likelihood", loss, participant_id, n_training=n_training)]
 
 
 def estimate_parameters(objective: Objective, bounds: Bounds, starts: Floats) -> Estimate:

@@ -243,12 +243,7 @@ def fit_games(
         return games_nll(parameters, choices, rewards / reward_unit, is_forced)
 
     estimate = estimate_parameters(objective, _BOUNDS, _BOUNDS.spread(_N_STARTS))
-    fits = [
-        Fit(name, float(value), participant_id, is_at_bound=bool(is_at_bound), n_training=n_free)
-        for name, value, is_at_bound in zip(_PARAMETERS, estimate.values, estimate.is_at_bound, strict=True)
-    ]
-    nll = Fit("negative_log_likelihood", estimate.negative_log_likelihood, participant_id, n_training=n_free)
-    return (*fits, nll)
+    return tuple(estimate.fits(_PARAMETERS, n_free, participant_id))
 
 
 def games_nll(parameters: Floats, choices: Ints, rewards: Floats, is_forced: Bools) -> Floats:

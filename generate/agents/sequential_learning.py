@@ -193,15 +193,8 @@ def fit_participant(sorts: Sorts, lapse: float) -> list[Fit]:
     starts = diverse_starts(objective, BOUNDS, BOUNDS.spread(_N_SCREENED), range(len(PARAMETERS)))
     found = estimate_parameters(objective, BOUNDS, starts)
     n_training = sorts.choices.size
-    fits = [
-        Fit(name, float(value), is_at_bound=bool(is_at_bound), n_training=n_training)
-        for name, value, is_at_bound in zip(PARAMETERS, found.values, found.is_at_bound, strict=True)
-    ]
-    return [
-        *fits,
-        Fit("lapse", lapse, n_training=n_training),
-        Fit("negative_log_likelihood", found.negative_log_likelihood, n_training=n_training),
-    ]
+    *parameters, loss = found.fits(PARAMETERS, n_training)
+    return [*parameters, Fit("lapse", lapse, n_training=n_training), loss]
 
 
 def participants(lake: Home) -> dict[str, Sorts]:

@@ -211,15 +211,7 @@ def fit_participant(trials: Trials, common_probability: float) -> list[Fit]:
 
     starts = diverse_starts(objective, BOUNDS, BOUNDS.spread(_N_SCREENED), _HALVED)
     found = estimate_parameters(objective, BOUNDS, starts)
-    n_training = 2 * trials.ships.size
-    fits = [
-        Fit(name, float(value), is_at_bound=bool(is_at_bound), n_training=n_training)
-        for name, value, is_at_bound in zip(PARAMETERS, found.values, found.is_at_bound, strict=True)
-    ]
-    return [
-        *fits,
-        Fit("negative_log_likelihood", found.negative_log_likelihood, n_training=n_training),
-    ]
+    return found.fits(PARAMETERS, 2 * trials.ships.size)
 
 
 def participants(lake: Home) -> dict[str, Trials]:

@@ -113,15 +113,8 @@ class InstrumentalLearning(BaseModel):
 
     def observe(self, world: InstrumentalWorld, state: Pulls) -> ArmsSeen:
         """Return which casino is visited, and what the last choice paid."""
-        n = state.live.size
-        return ArmsSeen(
-            legal=np.repeat(state.live[:, None], len(_ARMS), axis=1),
-            trial=np.full(n, state.trial),
-            context=world.casinos[world.which, min(state.trial, self.n_trials - 1)],
-            last_action=state.last_action,
-            last_context=state.last_context,
-            last_reward=state.last_reward,
-        )
+        legal = np.repeat(state.live[:, None], len(_ARMS), axis=1)
+        return state.seen(legal, world.casinos[world.which, min(state.trial, self.n_trials - 1)])
 
     def step(self, world: InstrumentalWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
         """Pay what the chosen arms pay."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from generate.contract import Bools, Episodes, Floats, Ints
+from generate.environments.arms import ArmsSeen
 
 _SLOT_BITS = 31
 
@@ -41,6 +42,17 @@ class Pulls:
     def after(self, live: Bools, actions: Ints, contexts: Ints, shown: Floats) -> "Pulls":
         """Return the state after each episode took ``actions`` and was shown the rewards ``shown``."""
         return Pulls(live, self.trial + 1, actions, contexts, shown)
+
+    def seen(self, legal: Bools, contexts: Ints) -> ArmsSeen:
+        """Return what a participant sees before the trial that is under way."""
+        return ArmsSeen(
+            legal=legal,
+            trial=np.full(self.live.size, self.trial),
+            context=contexts,
+            last_action=self.last_action,
+            last_context=self.last_context,
+            last_reward=self.last_reward,
+        )
 
 
 def before_the_first_pull(n_episodes: int) -> Pulls:

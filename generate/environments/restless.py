@@ -114,15 +114,8 @@ class RestlessBandit(BaseModel):
 
     def observe(self, world: RestlessWorld, state: Pulls) -> ArmsSeen:
         """Return what the last choice paid, in whole points."""
-        n = state.live.size
-        return ArmsSeen(
-            legal=np.repeat(state.live[:, None], len(_ARMS), axis=1),
-            trial=np.full(n, state.trial),
-            context=np.zeros(n, dtype=np.int64),
-            last_action=state.last_action,
-            last_context=state.last_context,
-            last_reward=state.last_reward,
-        )
+        legal = np.repeat(state.live[:, None], len(_ARMS), axis=1)
+        return state.seen(legal, np.zeros(state.live.size, dtype=np.int64))
 
     def step(self, world: RestlessWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
         """Pay what the chosen arms pay."""

@@ -206,15 +206,8 @@ class StationaryBandits(BaseModel):
 
     def observe(self, world: StationaryWorld, state: Pulls) -> ArmsSeen:
         """Return the arms of the condition, and what the last choice paid."""
-        n = state.live.size
-        return ArmsSeen(
-            legal=state.live[:, None] & np.isfinite(world.means)[world.which],
-            trial=np.full(n, state.trial),
-            context=np.zeros(n, dtype=np.int64),
-            last_action=state.last_action,
-            last_context=state.last_context,
-            last_reward=state.last_reward,
-        )
+        legal = state.live[:, None] & np.isfinite(world.means)[world.which]
+        return state.seen(legal, np.zeros(state.live.size, dtype=np.int64))
 
     def step(self, world: StationaryWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
         """Pay what the chosen arms pay."""
