@@ -10,9 +10,10 @@ an :class:`Observation` is what a participant sees of both. Agents and prompts a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -235,6 +236,7 @@ class Fit:
     fold: int | None = None
     is_at_bound: bool | None = None
     n_training: int | None = None
+    is_converged: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,5 +315,84 @@ class FittedToPeople(Family, Protocol):
         ------
         SourceUnavailable
             If the lake does not hold them.
+        """
+        ...
+
+
+Exposure = Literal["training_participants", "other_folds", "other_participants", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """All that a reference may learn from.
+
+    Attributes
+    ----------
+    trials
+        Questions and what people answered, one row per response, in the order of participant and item. Columns:
+        ``item_id``, ``dataset``, ``participant_id``, ``split``, ``fold``, ``legal_options``,
+        ``credited_options``, ``support_low``, ``support_high``, ``target``, ``facts_json``, ``response``,
+        ``response_number``, ``weight``. Empty if the reference fits nothing.
+    archived
+        Parameters that came with the source, as rows of ``raw/fits`` with the ``dataset`` of their run.
+    """
+
+    trials: pl.DataFrame
+    archived: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a reference learned.
+
+    Attributes
+    ----------
+    parameters
+        In the family's own form.
+    fits
+        The same as rows of ``raw/fits``.
+    training_set
+        In words: whose responses the parameters come from.
+    """
+
+    parameters: Any
+    fits: tuple[Fit, ...] = ()
+    training_set: str = "nothing fitted"
+
+
+@runtime_checkable
+class PredictsPeople(Protocol):
+    """A reference that predicts what people answer; an instance holds its settings."""
+
+    @property
+    def exposure(self) -> Exposure:
+        """Which responses it may learn from.
+
+        ``training_participants``: it is fitted once, to rows of the split ``train``, and predicts those of
+        ``test``. ``other_folds``: it is fitted once per fold, to the rows of all others, and predicts that
+        fold. ``other_participants``: it fits nothing and predicts each response from those of others.
+        ``nothing``: it fits nothing.
+        """
+        ...
+
+    def fit(self, training: Training) -> Estimate:
+        """Return the parameters that this family's rule gives."""
+        ...
+
+    def predict(self, estimate: Estimate, trials: pl.DataFrame) -> pl.DataFrame:
+        """Predict every response.
+
+        Parameters
+        ----------
+        trials
+            Columns as in :class:`Training`. A prediction may use what came before it in the same session, as
+            the participant did, and nothing that came later.
+
+        Returns
+        -------
+        pl.DataFrame
+            ``item_id``; ``participant_id`` where the prediction is of this participant's response alone; and
+            ``response_text``, ``response_number`` or ``logprobs_nats``, a list with the log-probability of
+            every legal option in their order.
         """
         ...

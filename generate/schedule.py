@@ -114,9 +114,12 @@ class AgentSettings(BaseModel):
     kind
         ``uniform`` or ``reference``.
     family
-        Module and class under ``generate.agents``, such as ``q_learning:QLearning``.
+        Module and class under ``generate.agents``, such as ``q_learning:QLearning``; under
+        ``generate.references`` if it predicts people.
     schedule
         The environment that it plays; None for one that plays all.
+    predicts
+        Modes in which it predicts what people answer; none for one that acts.
     provenance
         ``official``, ``reimplementation``, ``archived_replay``, ``analytic`` or ``substitute``: the last is a
         stand-in whose parameters come from other data than the published reference's.
@@ -134,6 +137,7 @@ class AgentSettings(BaseModel):
     description: Annotated[str, Field(strict=True, min_length=1)]
     family: Annotated[str, Field(strict=True, pattern=r"^[a-z_]+:[A-Za-z]+$")]
     schedule: str | None = None
+    predicts: tuple[Annotated[str, Field(strict=True, min_length=1)], ...] = ()
     provenance: Literal["official", "reimplementation", "archived_replay", "analytic", "substitute"]
     seed: Seed
     settings: Mapping[str, Any] = Field(default_factory=dict)
@@ -141,7 +145,8 @@ class AgentSettings(BaseModel):
     @property
     def sha256(self) -> str:
         """Hash of what decides the choices."""
-        decisive = self.model_dump(mode="json", exclude={"description"})
+        # a mode more is another run, and the same settings
+        decisive = self.model_dump(mode="json", exclude={"description", "predicts"})
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     def made(self) -> Family:
@@ -152,7 +157,8 @@ class AgentSettings(BaseModel):
         InvalidSource
             If the settings are not what the family takes.
         """
-        return cast(Family, _made(f"agents.toml: {self.id}", "agents", self.family, self.settings))
+        package = "references" if self.predicts else "agents"
+        return cast(Family, _made(f"agents.toml: {self.id}", package, self.family, self.settings))
 
 
 def load_schedules(path: Path | None = None) -> dict[str, Schedule]:

@@ -1,8 +1,9 @@
 """What an importer promises to the pipeline."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -56,6 +57,31 @@ class Importer(Protocol):
         ------
         store.errors.InvalidSource
             If the file as a whole is not what the source declares.
+        """
+        ...
+
+
+@runtime_checkable
+class JoiningImporter(Protocol):
+    """Reads a file that means nothing without others of its source, such as responses and their questions."""
+
+    def identify(self, source: Source, file: PinnedFile) -> str | None:
+        """Return the run id that ``file`` becomes, without reading it; None if it holds no rows itself."""
+        ...
+
+    def companions(self, source: Source, file: PinnedFile) -> tuple[PinnedFile, ...]:
+        """Return the other files that are read with ``file``."""
+        ...
+
+    def read_with(
+        self, source: Source, file: PinnedFile, path: Path, companions: Mapping[str, Path]
+    ) -> Imported:
+        """Parse the verified bytes at ``path`` and at ``companions``, by path inside the source.
+
+        Raises
+        ------
+        store.errors.InvalidSource
+            If one of the files is not what the source declares.
         """
         ...
 

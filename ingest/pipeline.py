@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ingest.cogbench import CogBenchImporter
-from ingest.contract import Importer
+from ingest.contract import Importer, JoiningImporter
 from ingest.fetch import Fetcher, cache_path, needs_login
 from ingest.mouselab import MouselabImporter
 from ingest.wcst import CardSortingImporter
@@ -20,7 +20,7 @@ from store.schemas import RUNS
 from store.settings import Home
 
 # source id -> importer; a source that is not here is pinned and verified, no more
-IMPORTERS: dict[str, Importer] = {
+IMPORTERS: dict[str, Importer | JoiningImporter] = {
     "cogbench": CogBenchImporter(),
     "demo_archive": CogBenchImporter(),
     "mouselab": MouselabImporter(),
@@ -214,7 +214,7 @@ def _ingest_source(
         n_done = source.n_files - len(todo)
         for done, (file, fetched) in enumerate(zip(todo, fetches, strict=True), start=n_done + 1):
             try:
-                report = _add_file(lake, source, file, fetched.result(), report)
+                report = _add_file(lake, source, file, fetched.result(), report, fetcher)
             except (InvalidSource, ChecksumMismatch) as error:
                 failures[file] = _naming(source.uri(file), error)
             if on_progress is not None:
@@ -232,12 +232,18 @@ def _ingest_source(
     )
 
 
-def _add_file(lake: Home, source: Source, file: PinnedFile, path: Path, report: SourceReport) -> SourceReport:
+def _add_file(
+    lake: Home, source: Source, file: PinnedFile, path: Path, report: SourceReport, fetcher: Fetcher
+) -> SourceReport:
     """Append what ``file`` holds and return the report with its rows counted."""
     importer = IMPORTERS.get(source.id)
     if importer is None:
         return report
-    imported = importer.read(source, file, path)
+    if isinstance(importer, JoiningImporter):
+        companions = {other.path: fetcher.fetch(source, other) for other in importer.companions(source, file)}
+        imported = importer.read_with(source, file, path, companions)
+    else:
+        imported = importer.read(source, file, path)
     *tables, (_, runs) = [(raw.table, raw.rows) for raw in imported.rows]
     parts = commit(lake, imported.run_id, tables, runs)
     return replace(

@@ -78,6 +78,7 @@ OUTPUTS = pa.schema(
         pa.field("item_id", pa.string(), nullable=False),
         pa.field("mode_id", pa.string(), nullable=False),
         pa.field("episode_id", pa.string(), nullable=False),
+        pa.field("participant_id", pa.string()),
         pa.field("response_text", pa.string()),
         pa.field("response_number", pa.float64()),
         pa.field("report_low", pa.float64()),
@@ -99,6 +100,7 @@ OUTPUT_OPTIONS = pa.schema(
         pa.field("item_id", pa.string(), nullable=False),
         pa.field("mode_id", pa.string(), nullable=False),
         pa.field("episode_id", pa.string(), nullable=False),
+        pa.field("participant_id", pa.string()),
         pa.field("option_index", pa.int32(), nullable=False),
         pa.field("option", pa.string(), nullable=False),
         pa.field("logprob_nats", pa.float64()),
@@ -163,6 +165,7 @@ FITS = pa.schema(
         pa.field("parameter", pa.string(), nullable=False),
         pa.field("value", pa.float64()),
         pa.field("is_at_bound", pa.bool_()),
+        pa.field("is_converged", pa.bool_()),
         pa.field("n_training", pa.int64()),
         pa.field("provenance", pa.string(), nullable=False),
     ]

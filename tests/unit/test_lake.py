@@ -41,6 +41,7 @@ def fits(values=(0.5, 1.5), **columns):
             "parameter": ["beta"] * len(values),
             "value": pa.array(values, pa.float64(), from_pandas=False),
             "is_at_bound": [False] * len(values),
+            "is_converged": pa.nulls(len(values)),
             "n_training": pa.nulls(len(values)),
             "provenance": ["fitted"] * len(values),
         }
