@@ -329,8 +329,8 @@ class Training:
     Attributes
     ----------
     trials
-        Questions and what people answered, one row per response, in the order of participant and item. Columns:
-        ``item_id``, ``dataset``, ``participant_id``, ``split``, ``fold``, ``legal_options``,
+        Questions and what people answered, one row per response, in the order of participant and
+        item. Columns: ``item_id``, ``dataset``, ``participant_id``, ``split``, ``fold``, ``legal_options``,
         ``credited_options``, ``support_low``, ``support_high``, ``target``, ``facts_json``, ``response``,
         ``response_number``, ``weight``. Empty if the reference fits nothing.
     archived

@@ -11,48 +11,29 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from generate.agents.recorded import is_recorded, recorded_sha256
+from generate.answers import Author, RawTables, answered, fits, predicted
 from generate.contract import (
     Answerer,
     AnyEnvironment,
     Environment,
-    Exposure,
     Family,
-    Fit,
     FittedToPeople,
     PredictsPeople,
-    Training,
 )
 from generate.episodes import play
+from generate.questions import item_runs, questions, runs_of, trials
 from generate.schedule import AgentSettings, Schedule
 from store.errors import EngineFailed, InvalidSource, LakeUnusable
-from store.lake import commit, committed_runs, part_paths
-from store.schemas import FITS, ITEMS, OUTPUT_OPTIONS, OUTPUTS, RAW_TABLES, RUNS
+from store.lake import commit, committed_runs
+from store.schemas import ITEMS, RUNS
 from store.settings import Home, project_dir
 
 OnProgress = Callable[[int, int, str], None]
 """Called after each task with tasks done, tasks in all and the task's name."""
-
-_BRINGS_ITEMS = ["items", "schedule"]
-# all that a reference may know of an item, which is not its prompt
-_TRIAL_COLUMNS = (
-    "item_id",
-    "participant_id",
-    "split",
-    "legal_options",
-    "credited_options",
-    "support_low",
-    "support_high",
-    "target",
-    "facts_json",
-    "weight",
-)
-_QUESTION_COLUMNS = ("item_id", "legal_options", "support_low", "support_high", "facts_json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +90,7 @@ def plan(
         If a manifest is not valid, or a schedule was changed under the version that the lake holds.
     """
     committed = committed_runs(lake)
-    runs = _runs(lake)
+    runs = runs_of(lake)
     chosen = {name: schedule for name, schedule in schedules.items() if not modes or schedule.mode in modes}
     for schedule in chosen.values():
         _require_owner(schedule)
@@ -172,7 +153,7 @@ def ensure_items(lake: Home, schedule: Schedule) -> None:
     InvalidSource
         If the lake holds this version of the schedule with another content.
     """
-    _refuse_changed(schedule, _runs(lake))
+    _refuse_changed(schedule, runs_of(lake))
     run_id = schedule_run_id(schedule)
     if run_id in committed_runs(lake):
         return
@@ -230,19 +211,8 @@ def _work(
     for mode_id, source_id in item_sources().items():
         if source_id is None or source_id in schedules or (agent.predicts and mode_id not in agent.predicts):
             continue
-        if brought := _item_runs(runs, mode_id, source_id):
+        if brought := item_runs(runs, mode_id, source_id):
             yield mode_id, source_id, None, _digest(*sorted(brought))
-
-
-def _item_runs(runs: pa.Table, mode_id: str, source_id: str) -> dict[str, str]:
-    """Return the runs that brought a mode's items, with their data sets: of each file its newest reading."""
-    # and not those that answer them
-    bringing = runs.filter((pc.field("source_id") == source_id) & pc.field("kind").isin(_BRINGS_ITEMS))
-    found = [run for run in bringing.to_pylist() if mode_id in run["planned_modes"]]
-    newest: dict[str, dict[str, Any]] = {}
-    for run in sorted(found, key=lambda run: run["importer_version"] or 0):
-        newest[run["source_uri"] or run["run_id"]] = run
-    return {run["run_id"]: run["model_id"] for run in newest.values()}
 
 
 @cache
@@ -284,13 +254,6 @@ def _refuse_changed(schedule: Schedule, runs: pa.Table) -> None:
         )
 
 
-def _runs(lake: Home) -> pa.Table:
-    try:
-        return ds.dataset([str(path) for path in part_paths(lake, "runs")], schema=RUNS).to_table()
-    except (pa.ArrowException, OSError) as error:
-        raise LakeUnusable(f"{lake.raw / 'runs'}: {error}; run `coglake doctor`") from error
-
-
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -312,16 +275,13 @@ def _do(lake: Home, task: Task) -> TaskReport:
     return TaskReport(task.agent.id, task.mode_id, task.source_id, task.run_id, is_new, n_rows, seconds)
 
 
-def _done(lake: Home, task: Task) -> list[tuple[str, pa.Table]]:
+def _done(lake: Home, task: Task) -> RawTables:
     """Return what the agent did, as raw tables; whatever else it raises is said to be its failure."""
     environment = None if task.schedule is None else task.schedule.environment()
     try:
         if isinstance(environment, Environment):
             return _played(task, environment)
-        agent = task.agent.made()
-        if isinstance(agent, PredictsPeople):
-            return _predicted(lake, task, agent)
-        return _answered(lake, task)
+        return _said(lake, task)
     except (LakeUnusable, InvalidSource):
         raise
     except EngineFailed as error:
@@ -331,7 +291,7 @@ def _done(lake: Home, task: Task) -> list[tuple[str, pa.Table]]:
         raise EngineFailed(f"{task.agent.id} in {task.source_id}: {said}") from error
 
 
-def _played(task: Task, environment: AnyEnvironment) -> list[tuple[str, pa.Table]]:
+def _played(task: Task, environment: AnyEnvironment) -> RawTables:
     schedule, agent = task.schedule, task.agent
     assert schedule is not None
     training = () if schedule.training_seeds is None else schedule.training_seeds.range
@@ -340,152 +300,24 @@ def _played(task: Task, environment: AnyEnvironment) -> list[tuple[str, pa.Table
     steps = play(environment, episodes, fitted, agent.seed, run_id=task.run_id, mode_id=task.mode_id)
     tables = [("steps", steps)]
     if fitted.fits:
-        tables.append(("fits", _fits(task, fitted.fits, fitted.training_set)))
+        tables.append(("fits", fits(_author(task), fitted.fits, fitted.training_set)))
     return tables
 
 
-def _fits(task: Task, fits: Iterable[Fit], training_set: str) -> pa.Table:
-    rows = [
-        {
-            "run_id": task.run_id,
-            "mode_id": task.mode_id,
-            "family": task.agent.family.partition(":")[0],
-            "participant_id": fit.participant_id,
-            "fold": fit.fold,
-            "seed": task.agent.seed,
-            "training_set": training_set,
-            "parameter": fit.parameter,
-            "value": fit.value,
-            "is_at_bound": fit.is_at_bound,
-            "is_converged": fit.is_converged,
-            "n_training": fit.n_training,
-            "provenance": task.agent.provenance,
-        }
-        for fit in fits
-    ]
-    return pa.Table.from_pylist(rows, FITS)
-
-
-def _answered(lake: Home, task: Task) -> list[tuple[str, pa.Table]]:
+def _said(lake: Home, task: Task) -> RawTables:
     agent = task.agent.made()
+    brought = item_runs(runs_of(lake), task.mode_id, task.source_id)
+    if isinstance(agent, PredictsPeople):
+        return predicted(_author(task), agent, *trials(lake, brought, task.mode_id))
     assert isinstance(agent, Answerer)
-    questions = _questions(lake, task)
-    answers = pl.DataFrame(agent.answer(questions.select(_QUESTION_COLUMNS)))
-    joined = pl.DataFrame(questions).join(answers, on="item_id", how="left", maintain_order="left")
-    # answers of one participant depend on each other; each answers all who were asked the question
-    episodes = pl.coalesce("participant_id", "item_id").alias("episode_id")
-    return _as_outputs(task, joined.with_columns(episodes).drop("participant_id"))
+    run_ids = brought if task.schedule is None else [schedule_run_id(task.schedule)]
+    return answered(_author(task), agent, questions(lake, run_ids, task.mode_id))
 
 
-def _predicted(lake: Home, task: Task, reference: PredictsPeople) -> list[tuple[str, pa.Table]]:
-    trials, archived = _trials(lake, task)
-    exposed = list(_exposed(reference.exposure, trials))
-    estimates = [reference.fit(Training(learned_from, archived)) for learned_from, _ in exposed]
-    predictions = pl.concat(
-        reference.predict(estimate, asked)
-        for estimate, (_, asked) in zip(estimates, exposed, strict=True)
-        if asked.height
-    )
-    key = ["item_id", *(["participant_id"] if "participant_id" in predictions.columns else [])]
-    asked = pl.concat([asked for _, asked in exposed]).unique(key, maintain_order=True)
-    kept = asked.select(*key, "legal_options", pl.coalesce("participant_id", "item_id").alias("episode_id"))
-    # whoever was not predicted is a row without an answer
-    joined = kept.join(predictions, on=key, how="left", maintain_order="left")
-    fits = [fit for estimate in estimates for fit in estimate.fits]
-    tables = _as_outputs(task, joined)
-    if fits:
-        tables.append(("fits", _fits(task, fits, estimates[0].training_set)))
-    return tables
-
-
-def _exposed(exposure: Exposure, trials: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Yield what may be learned from and what is then predicted; no response is in both."""
-    asked = trials.filter(pl.col("split").fill_null("test") == "test")
-    if exposure == "training_participants":
-        yield trials.filter(pl.col("split") == "train"), asked
-    elif exposure == "other_folds":
-        for fold in asked["fold"].drop_nulls().unique().sort():
-            yield asked.filter(pl.col("fold") != fold), asked.filter(pl.col("fold") == fold)
-    else:
-        yield trials.clear(), asked
-
-
-def _trials(lake: Home, task: Task) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return a mode's questions with what people answered, and parameters that came with them."""
-    brought = _item_runs(_runs(lake), task.mode_id, task.source_id)
-    items = pl.DataFrame(_rows_of(lake, "items", brought, task.mode_id, _TRIAL_COLUMNS))
-    responses = pl.DataFrame(_rows_of(lake, "human_responses", brought, task.mode_id))
-    fits = pl.DataFrame(_rows_of(lake, "fits", brought, task.mode_id))
-    datasets = pl.DataFrame(
-        {"run_id": list(brought), "dataset": list(brought.values())}, schema={"run_id": str, "dataset": str}
-    )
-    answered = items.join(
-        responses.select("item_id", "participant_id", "response", "response_number", "fold", "weight"),
-        on="item_id",
-        how="left",
-        suffix="_of_response",
-    )
-    trials = (
-        answered.join(datasets, on="run_id", how="left")
-        .with_columns(
-            pl.coalesce("participant_id_of_response", "participant_id").alias("participant_id"),
-            pl.coalesce("weight_of_response", "weight").alias("weight"),
-        )
-        .drop("participant_id_of_response", "weight_of_response", "run_id")
-        .sort("participant_id", "item_id")
-    )
-    return trials, fits.join(datasets, on="run_id", how="left")
-
-
-def _questions(lake: Home, task: Task) -> pa.Table:
-    """Return what an agent is asked: items of the test, without their prompts."""
-    if task.schedule is not None:
-        brought: Collection[str] = {schedule_run_id(task.schedule)}
-    else:
-        brought = _item_runs(_runs(lake), task.mode_id, task.source_id)
-    items = _rows_of(lake, "items", brought, task.mode_id, _TRIAL_COLUMNS)
-    is_asked = pc.fill_null(pc.equal(items["split"], "test"), True)
-    return items.filter(is_asked).sort_by("item_id")
-
-
-def _rows_of(
-    lake: Home, table: str, run_ids: Collection[str], mode_id: str, columns: Collection[str] = ()
-) -> pa.Table:
-    """Return the rows of one mode that some committed runs brought, with their ``run_id``."""
-    schema = RAW_TABLES[table]
-    names = [name for name in columns or schema.names if name != "run_id"]
-    parts = {run["run_id"]: run["parts"] for run in _runs(lake).to_pylist() if run["run_id"] in run_ids}
-    found = [schema.empty_table().select(names).append_column("run_id", pa.array([], pa.string()))]
-    for path in part_paths(lake, table):
-        run_id, sha256 = path.parent.name.removeprefix("run="), path.stem.removeprefix("part-")
-        # a run of an older version names no parts: all count
-        if run_id in parts and (parts[run_id] is None or sha256 in parts[run_id]):
-            rows = ds.dataset(str(path), schema=schema).to_table(names, pc.field("mode_id") == mode_id)
-            found.append(rows.append_column("run_id", pa.repeat(run_id, rows.num_rows)))
-    return pa.concat_tables(found)
-
-
-def _as_outputs(task: Task, answers: pl.DataFrame) -> list[tuple[str, pa.Table]]:
-    """Return answers as raw tables: one output each, and one row for every option that has a probability."""
-    outputs = answers.with_columns(
-        run_id=pl.lit(task.run_id), mode_id=pl.lit(task.mode_id), status=pl.lit("ok")
-    )
-    tables = [("outputs", _as_rows(outputs, OUTPUTS))]
-    if "logprobs_nats" in answers.columns:
-        options = (
-            outputs.filter(pl.col("logprobs_nats").is_not_null())
-            .with_columns(option_index=pl.int_ranges(pl.col("legal_options").list.len()))
-            .explode("legal_options", "logprobs_nats", "option_index")
-            .rename({"legal_options": "option", "logprobs_nats": "logprob_nats"})
-        )
-        tables.append(("output_options", _as_rows(options, OUTPUT_OPTIONS)))
-    return tables
-
-
-def _as_rows(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a raw table; those that the frame lacks are null."""
-    lacking = [pl.lit(None).alias(name) for name in schema.names if name not in frame.columns]
-    return frame.with_columns(lacking).select(schema.names).to_arrow()
+def _author(task: Task) -> Author:
+    agent = task.agent
+    family = agent.family.partition(":")[0]
+    return Author(task.run_id, task.mode_id, task.source_id, family, agent.seed, agent.provenance)
 
 
 def _run(task: Task, started_at: datetime) -> pa.Table:

@@ -1,0 +1,137 @@
+"""Answers of agents and predictions of references as raw rows."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from generate.contract import Answerer, Estimate, Exposure, Fit, PredictsPeople, Training
+from store.schemas import FITS, ITEMS, OUTPUT_OPTIONS, OUTPUTS
+
+RawTables = list[tuple[str, pa.Table]]
+
+_ASKED = ("item_id", "legal_options", "support_low", "support_high", "facts_json")
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whose rows these are: columns that all rows of a run share."""
+
+    run_id: str
+    mode_id: str
+    source_id: str
+    family: str
+    seed: int
+    provenance: str
+
+
+def answered(author: Author, agent: Answerer, questions: pa.Table) -> RawTables:
+    """Return what ``agent`` answers; it is not told which answer is right."""
+    answers = pl.DataFrame(agent.answer(questions.select(_ASKED)))
+    joined = pl.DataFrame(questions).join(answers, on="item_id", how="left", maintain_order="left")
+    # answers of one participant depend on each other; each answer is for all who were asked the question
+    episodes = pl.coalesce("participant_id", "item_id").alias("episode_id")
+    return _outputs(author, joined.with_columns(episodes).drop("participant_id"))
+
+
+def predicted(
+    author: Author, reference: PredictsPeople, trials: pl.DataFrame, archived: pl.DataFrame
+) -> RawTables:
+    """Return what ``reference`` predicts of every response of the test, and what it learned.
+
+    Parameters
+    ----------
+    trials, archived
+        As :class:`generate.contract.Training` has them, of all participants.
+    """
+    exposed = list(_exposed(reference.exposure, trials))
+    estimates = [reference.fit(Training(learned_from, archived)) for learned_from, _ in exposed]
+    predictions = pl.concat(
+        reference.predict(estimate, asked) for estimate, (_, asked) in zip(estimates, exposed, strict=True)
+    )
+    key = ["item_id", *(name for name in ("participant_id",) if name in predictions.columns)]
+    episodes = pl.coalesce("participant_id", "item_id").alias("episode_id")
+    asked = pl.concat(asked for _, asked in exposed).unique(key, keep="first", maintain_order=True)
+    # who was not predicted is a row without an answer
+    joined = asked.select(*key, "legal_options", "support_low", "support_high", episodes).join(
+        predictions, on=key, how="left", maintain_order="left"
+    )
+    tables = _halved(author, joined) if "halving" in joined.columns else _outputs(author, joined)
+    if any(estimate.fits for estimate in estimates):
+        tables.append(("fits", pa.concat_tables(_fits_of(author, estimate) for estimate in estimates)))
+    return tables
+
+
+def fits(author: Author, found: Iterable[Fit], training_set: str) -> pa.Table:
+    """Return parameters as rows of ``raw/fits``."""
+    rows = [
+        {
+            "run_id": author.run_id,
+            "mode_id": author.mode_id,
+            "family": author.family,
+            "participant_id": fit.participant_id,
+            "fold": fit.fold,
+            "seed": author.seed,
+            "training_set": training_set,
+            "parameter": fit.parameter,
+            "value": fit.value,
+            "is_at_bound": fit.is_at_bound,
+            "is_converged": fit.is_converged,
+            "n_training": fit.n_training,
+            "provenance": author.provenance,
+        }
+        for fit in found
+    ]
+    return pa.Table.from_pylist(rows, FITS)
+
+
+def _fits_of(author: Author, estimate: Estimate) -> pa.Table:
+    return fits(author, estimate.fits, estimate.training_set)
+
+
+def _exposed(exposure: Exposure, trials: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Yield what may be learned from and what is then predicted; no response is in both."""
+    asked = trials.filter(pl.col("split").fill_null("test") == "test")
+    if exposure == "training_participants":
+        yield trials.filter(pl.col("split") == "train"), asked
+    elif exposure == "other_folds":
+        for fold in asked["fold"].drop_nulls().unique().sort():
+            yield asked.filter(pl.col("fold") != fold), asked.filter(pl.col("fold") == fold)
+    else:
+        yield trials.clear(), asked
+
+
+def _halved(author: Author, answers: pl.DataFrame) -> RawTables:
+    """Return how one half of the respondents predicts the other: each halving is a question of its own."""
+    named = answers.with_columns(
+        item_id=pl.format("{}/{}/{}", pl.lit(author.run_id), "item_id", "halving"),
+        episode_id=pl.col("halving").cast(pl.String),
+    )
+    items = named.with_columns(
+        mode_id=pl.lit(author.mode_id), source_id=pl.lit(author.source_id), weight=pl.lit(1.0)
+    )
+    return [("items", _as_rows(items, ITEMS)), *_outputs(author, named)]
+
+
+def _outputs(author: Author, answers: pl.DataFrame) -> RawTables:
+    """Return one output per answer, and one row for every option that has a probability."""
+    outputs = answers.with_columns(
+        run_id=pl.lit(author.run_id), mode_id=pl.lit(author.mode_id), status=pl.lit("ok")
+    )
+    tables = [("outputs", _as_rows(outputs, OUTPUTS))]
+    if "logprobs_nats" in answers.columns:
+        options = (
+            outputs.filter(pl.col("logprobs_nats").is_not_null())
+            .with_columns(option_index=pl.int_ranges(pl.col("legal_options").list.len()))
+            .explode("legal_options", "logprobs_nats", "option_index")
+            .rename({"legal_options": "option", "logprobs_nats": "logprob_nats"})
+        )
+        tables.append(("output_options", _as_rows(options, OUTPUT_OPTIONS)))
+    return tables
+
+
+def _as_rows(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a raw table; those that the frame lacks are null."""
+    lacking = [pl.lit(None).alias(name) for name in schema.names if name not in frame.columns]
+    return frame.with_columns(lacking).select(schema.names).to_arrow()

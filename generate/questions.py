@@ -1,0 +1,119 @@
+"""Questions that were ingested, and what people answered: what agents are asked and references learn from."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from store.errors import LakeUnusable
+from store.lake import part_paths
+from store.schemas import RAW_TABLES, RUNS
+from store.settings import Home
+
+_BRINGS_ITEMS = ["items", "schedule"]
+# all that may be known of an item, which is not its prompt: a long text that only models need
+_COLUMNS = (
+    "item_id",
+    "participant_id",
+    "split",
+    "legal_options",
+    "credited_options",
+    "support_low",
+    "support_high",
+    "target",
+    "facts_json",
+    "weight",
+)
+
+
+def runs_of(lake: Home) -> pa.Table:
+    """Return ``raw/runs``.
+
+    Raises
+    ------
+    LakeUnusable
+        If it cannot be read.
+    """
+    try:
+        return ds.dataset([str(path) for path in part_paths(lake, "runs")], schema=RUNS).to_table()
+    except (pa.ArrowException, OSError) as error:
+        raise LakeUnusable(f"{lake.raw / 'runs'}: {error}; run `coglake doctor`") from error
+
+
+def item_runs(runs: pa.Table, mode_id: str, source_id: str) -> dict[str, str]:
+    """Return the runs that brought a mode's items, with their data sets: of each file its newest reading."""
+    # and not those that answer them
+    bringing = runs.filter((pc.field("source_id") == source_id) & pc.field("kind").isin(_BRINGS_ITEMS))
+    found = [run for run in bringing.to_pylist() if mode_id in run["planned_modes"]]
+    newest: dict[str, dict[str, Any]] = {}
+    for run in sorted(found, key=lambda run: run["importer_version"] or 0):
+        newest[run["source_uri"] or run["run_id"]] = run
+    return {run["run_id"]: run["model_id"] for run in newest.values()}
+
+
+def questions(lake: Home, run_ids: Collection[str], mode_id: str) -> pa.Table:
+    """Return the questions of the test that some runs brought, without their prompts, by ``item_id``."""
+    items = _rows(lake, "items", run_ids, mode_id, _COLUMNS)
+    is_asked = pc.fill_null(pc.equal(items["split"], "test"), True)
+    return items.filter(is_asked).sort_by("item_id")
+
+
+def trials(lake: Home, brought: Mapping[str, str], mode_id: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return a mode's questions with what people answered, and parameters that came with them.
+
+    Parameters
+    ----------
+    brought
+        Runs and their data sets, as :func:`item_runs` returns them.
+
+    Returns
+    -------
+    tuple
+        Frames with the columns that :class:`generate.contract.Training` names. A question that nobody
+        answered is one row without a response.
+    """
+    datasets = pl.DataFrame(
+        {"run_id": list(brought), "dataset": list(brought.values())}, schema={"run_id": str, "dataset": str}
+    )
+    items = pl.DataFrame(_rows(lake, "items", brought, mode_id, _COLUMNS))
+    answers = ("item_id", "participant_id", "response", "response_number", "fold", "weight")
+    responses = pl.DataFrame(_rows(lake, "human_responses", brought, mode_id, answers)).drop("run_id")
+    answered = (
+        items.join(responses, on="item_id", how="left", suffix="_of_response")
+        .with_columns(
+            pl.coalesce("participant_id_of_response", "participant_id").alias("participant_id"),
+            pl.coalesce("weight_of_response", "weight").alias("weight"),
+        )
+        .drop("participant_id_of_response", "weight_of_response")
+        .sort("participant_id", "item_id")
+    )
+    fits = pl.DataFrame(_rows(lake, "fits", brought, mode_id))
+    return _with_dataset(answered, datasets), _with_dataset(fits, datasets)
+
+
+def _with_dataset(rows: pl.DataFrame, datasets: pl.DataFrame) -> pl.DataFrame:
+    return rows.join(datasets, on="run_id", how="left").drop("run_id")
+
+
+def _rows(
+    lake: Home, table: str, run_ids: Collection[str], mode_id: str, columns: Collection[str] = ()
+) -> pa.Table:
+    """Return the rows of one mode that some runs committed, with their ``run_id``."""
+    schema = RAW_TABLES[table]
+    names = [name for name in columns or schema.names if name != "run_id"]
+    parts = {run["run_id"]: run["parts"] for run in runs_of(lake).to_pylist() if run["run_id"] in run_ids}
+    found = [schema.empty_table().select(names).append_column("run_id", pa.array([], pa.string()))]
+    for path in part_paths(lake, table):
+        run_id, sha256 = path.parent.name.removeprefix("run="), path.stem.removeprefix("part-")
+        # a run of an older version names no parts: all count
+        if run_id not in parts or (parts[run_id] is not None and sha256 not in parts[run_id]):
+            continue
+        try:
+            rows = ds.dataset(str(path), schema=schema).to_table(names, pc.field("mode_id") == mode_id)
+        except (pa.ArrowException, OSError) as error:
+            raise LakeUnusable(f"{path}: {error}; run `coglake doctor`") from error
+        found.append(rows.append_column("run_id", pa.repeat(run_id, rows.num_rows)))
+    return pa.concat_tables(found)
