@@ -202,6 +202,8 @@ def _work(
             f"agents.toml: {agent.id}: schedule: found {agent.schedule}, expected one of "
             f"{', '.join(schedules)}"
         )
+    if unknown := sorted(set(agent.predicts) - set(item_sources())):
+        raise InvalidSource(f"agents.toml: {agent.id}: predicts: expected modes, found {', '.join(unknown)}")
     for schedule in schedules.values():
         is_played = isinstance(schedule.environment(), Environment)
         if agent.schedule in (None, schedule.id) and isinstance(family, Family if is_played else Answerer):
