@@ -110,7 +110,11 @@ def ingest(
 def generate(
     *,
     agents: Annotated[
-        list[str], typer.Option("--agent", help="An agent of manifests/agents.toml; repeat it for several.")
+        list[str],
+        typer.Option(
+            "--agent",
+            help="An agent of manifests/agents.toml or a pattern such as '*'; repeat for several.",
+        ),
     ],
     modes: Annotated[
         list[str] | None,
@@ -122,6 +126,8 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Let agents play environments and answer questions. What is there already is not done again."""
+    # before NumPy loads: threads that wait for each other make fits of few parameters a hundred times slower
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from store import command_generate
 
     command_generate.run(agents, modes or (), dry_run=dry_run, as_json=as_json)

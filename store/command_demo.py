@@ -92,8 +92,9 @@ def _generate(lake: Home) -> None:
         reports = generate(lake, tasks, step)
     n_rows = sum(report.n_rows for report in reports)
     n_new = sum(report.is_new for report in reports)
+    n_agents = len({task.agent.id for task in tasks})
     console.say(
-        f"2/4 generate: {len(agents)} agents, {len(reports)} runs: {n_new} new with {n_rows:,} decisions and "
+        f"2/4 generate: {n_agents} agents, {len(reports)} runs: {n_new} new with {n_rows:,} decisions and "
         f"answers, {len(reports) - n_new} present"
     )
 

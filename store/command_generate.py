@@ -1,9 +1,10 @@
 """``coglake generate``: choose agents and modes, let them play, say what came of it."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
-from generate.pipeline import Task, TaskReport, generate, item_sources, plan
-from generate.schedule import load_agents, load_schedules
+from generate.pipeline import Task, TaskReport, generate, is_ready, item_sources, plan
+from generate.schedule import AgentSettings, load_agents, load_schedules
 from store import console
 from store.errors import WrongUsage
 from store.formats import Sheet, to_json
@@ -13,10 +14,9 @@ from store.usage import require_known
 
 def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
     """Let agents play and answer what the lake lacks."""
-    known = load_agents()
-    require_known("agent", agents, known, f"there are {', '.join(known)}")
+    chosen = _chosen(agents)
     require_known("mode", modes, item_sources(), f"there are {', '.join(item_sources())}")
-    tasks = plan(home(), [known[name] for name in dict.fromkeys(agents)], load_schedules(), modes)
+    tasks = plan(home(), chosen, load_schedules(), modes)
     if not tasks:
         raise WrongUsage(
             f"{', '.join(agents)}: nothing to do in {', '.join(modes) or 'any mode'}: "
@@ -37,6 +37,19 @@ def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: 
         console.write(to_json({"runs": reports}))
     else:
         console.show(sheet(reports))
+
+
+def _chosen(wanted: Sequence[str]) -> list[AgentSettings]:
+    """Return the agents that are named; a pattern stands for all of its that can act."""
+    known = load_agents()
+    chosen: dict[str, AgentSettings] = {}
+    for name in wanted:
+        matches = [agent for agent in known if fnmatchcase(agent, name) and is_ready(known[agent])]
+        if name in known or not matches:
+            require_known("agent", [name], known, f"there are {', '.join(known)}")
+            matches = [name]
+        chosen |= {agent: known[agent] for agent in matches}
+    return list(chosen.values())
 
 
 def sheet(reports: Sequence[TaskReport]) -> Sheet:

@@ -322,7 +322,7 @@ def test_the_command_plans_generates_and_says_so(lake, project):
     assert rows(lake, "outputs") == []
     done = json.loads(coglake(lake, project, *arguments).stdout)
     assert [(run["is_new"], run["n_rows"]) for run in done["runs"]] == [(True, 400)]
-    again = coglake(lake, project, "generate", "--agent", "uniform", "--modes", "bayesian_urn")
+    again = coglake(lake, project, "generate", "--agent", "unif*", "--modes", "bayesian_urn")
     assert again.returncode == 0
     assert "0 new" in again.stdout
 
@@ -331,6 +331,7 @@ def test_the_command_plans_generates_and_says_so(lake, project):
     "arguments, sentence",
     [
         (("--agent", "unifrom"), "unifrom: no such agent; did you mean uniform?"),
+        (("--agent", "zzz*"), "zzz*: no such agent; there are uniform"),
         (("--agent", "uniform", "--modes", "zzz"), "zzz: no such mode; there are bayesian_urn"),
         (("--agent", "bayes", "--modes", "bart"), "bayes: nothing to do in bart"),
     ],
