@@ -164,7 +164,9 @@ def ensure_items(lake: Home, schedule: Schedule) -> None:
             "mode_id": schedule.mode,
             "source_id": schedule.id,
             "participant_id": item.participant_id,
+            "prompt": item.prompt,
             "template_id": item.template_id,
+            "template_sha256": item.template_sha256,
             "legal_options": item.legal_options,
             "credited_options": item.credited_options,
             "support_low": item.support_low,
@@ -204,7 +206,8 @@ def _work(
         )
     if unknown := sorted(set(agent.predicts) - set(item_sources())):
         raise InvalidSource(f"agents.toml: {agent.id}: predicts: expected modes, found {', '.join(unknown)}")
-    for schedule in schedules.values():
+    # who predicts people acts in no environment, whatever its class has in common with those who do
+    for schedule in () if agent.predicts else schedules.values():
         is_played = isinstance(schedule.environment(), Environment)
         if agent.schedule in (None, schedule.id) and isinstance(family, Family if is_played else Answerer):
             yield schedule.mode, schedule.id, schedule, schedule.sha256

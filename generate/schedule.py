@@ -121,8 +121,9 @@ class AgentSettings(BaseModel):
     predicts
         Modes in which it predicts what people answer; none for one that acts.
     provenance
-        ``official``, ``reimplementation``, ``archived_replay``, ``analytic`` or ``substitute``: the last is a
-        stand-in whose parameters come from other data than the published reference's.
+        ``official``, ``reimplementation``, ``archived_replay``, ``analytic``, ``human`` (responses of people
+        without a fitted model) or ``substitute``: the last is a stand-in whose parameters come from other data
+        than the published reference's.
     seed
         Of the agent's own draws.
     settings
@@ -138,7 +139,7 @@ class AgentSettings(BaseModel):
     family: Annotated[str, Field(strict=True, pattern=r"^[a-z_]+:[A-Za-z]+$")]
     schedule: str | None = None
     predicts: tuple[Annotated[str, Field(strict=True, min_length=1)], ...] = ()
-    provenance: Literal["official", "reimplementation", "archived_replay", "analytic", "substitute"]
+    provenance: Literal["official", "reimplementation", "archived_replay", "analytic", "human", "substitute"]
     seed: Seed
     settings: Mapping[str, Any] = Field(default_factory=dict)
 

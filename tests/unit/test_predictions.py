@@ -11,7 +11,7 @@ import pytest
 from generate import pipeline
 from generate.contract import Estimate, Fit
 from generate.pipeline import generate, plan
-from generate.schedule import AgentSettings, load_agents
+from generate.schedule import AgentSettings, load_agents, load_schedules
 from store import lake as raw
 from store.errors import EngineFailed, InvalidSource
 from store.lake import part_paths
@@ -241,7 +241,7 @@ def test_archived_parameters_come_with_the_name_of_their_data_set(lake, monkeypa
 
 def test_a_reference_predicts_its_own_modes_alone(lake, monkeypatch):
     participants(lake)
-    assert plan(lake, [settings(Recording("nothing"), monkeypatch, ("rlwm",))], {}) == []
+    assert plan(lake, [settings(Recording("nothing"), monkeypatch, ("rlwm",))], load_schedules()) == []
 
 
 def test_a_mode_that_does_not_exist_is_refused(lake, monkeypatch):
