@@ -121,8 +121,8 @@ class AgentSettings(BaseModel):
     predicts
         Modes in which it predicts what people answer; none for one that acts.
     provenance
-        ``official``, ``reimplementation``, ``archived_replay``, ``analytic``, ``human`` (responses of people
-        without a fitted model) or ``substitute``: the last is a stand-in whose parameters come from other data
+        ``official``, ``reimplementation``, ``archived_replay``, ``analytic``, ``human`` (answers of people
+        without a fitted model) or ``substitute``: a stand-in whose parameters come from other data
         than the published reference's.
     seed
         Of the agent's own draws.
