@@ -41,6 +41,12 @@ _HBAYESDM_COLUMNS = (
     "choice",
 )
 
+_NO_QUESTION = "there is no question on the screen"
+_PRACTICE = "a question for practice; in the history, and not asked"
+_LEFT_OUT = "; left out"
+# nothing is wrong with these screens, and nobody is asked them
+SET_ASIDE = (_NO_QUESTION + _LEFT_OUT, _PRACTICE)
+
 # what a screen shows on each side: an amount in dollars, and when it is paid
 _REWARD = r"\$([0-9,]+(?:\.[0-9]+)?)<br>([^<]+)</font>"
 _DELAY = r"([0-9]+) (day|week|month|year)s?"
@@ -91,7 +97,7 @@ select
     is_later_first,
     is_later_chosen,
     case
-        when trial_id is distinct from 'stim' then 'there is no question on the screen'
+        when trial_id is distinct from 'stim' then '{_NO_QUESTION}'
         when exp_stage is null or exp_stage not in ('practice', 'test')
         then 'exp_stage is not one of practice, test'
         when rewards is null or len(rewards) <> 2 or rewards[1].days is null or rewards[2].days is null
@@ -175,12 +181,12 @@ group by all having count(*) > 1 order by all
 """
 
 # participants without any valid choice are named: they have no rate
-_FLAWS = """
+_FLAWS = f"""
 with flawed as (
     select
         coalesce(
-            question_flaw || '; left out',
-            case when is_practice then 'a question for practice; in the history, and not asked' end,
+            question_flaw || '{_LEFT_OUT}',
+            case when is_practice then '{_PRACTICE}' end,
             case
                 when participant_id in (
                     select lost.participant_id from questions as lost where not lost.is_practice

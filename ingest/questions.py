@@ -1,6 +1,6 @@
 """What importers of human responses share: how their tables and their faults become a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,8 @@ def imported(
     tables: Mapping[str, pa.Table],
     n_source_rows: int,
     flaws: Sequence[tuple[str, int]] = (),
+    set_aside: Collection[str] = (),
+    are_frequencies: bool = False,
 ) -> Imported:
     """Return the run that a file of questions and human responses becomes.
 
@@ -37,6 +39,11 @@ def imported(
     flaws
         What could not be read and what became of it, with the number of source rows: the raw tables have no
         status, so a note is what keeps such a row from being lost without a trace.
+    set_aside
+        Those of the sentences in ``flaws`` that are of rows which could be read, and are no questions.
+    are_frequencies
+        Whether a participant's choices in one item were only counted: then each option that was chosen is a
+        row, and its weight is how often. Otherwise a participant has one row per item.
 
     Raises
     ------
@@ -51,8 +58,11 @@ def imported(
         _require_prompts(items, where)
         _require_one_row(items, ["item_id"], where)
     if responses := conformed.get("human_responses"):
-        _require_one_row(responses, ["item_id", "participant_id"], where)
+        key = ["item_id", "participant_id"]
+        _require_one_row(responses, [*key, "response"] if are_frequencies else key, where)
+    n_unreadable = sum(count for what, count in flaws if what not in set_aside)
     notes = tuple(f"{count:,} rows: {what}" for what, count in flaws)
+    notes = notes if n_source_rows else ("the file holds no rows",)
     run = {
         "run_id": run_id,
         "kind": "items",
@@ -64,12 +74,12 @@ def imported(
         "source_sha256": file.sha256,
         "importer_version": importer_version,
         "n_source_rows": n_source_rows,
-        "n_unreadable_rows": sum(count for _, count in flaws),
-        "notes": notes if n_source_rows else ("the file holds no rows",),
+        "n_unreadable_rows": n_unreadable,
+        "notes": notes,
     }
     runs = RawRows("runs", pa.Table.from_pylist([run], schema=RUNS))
     rows = tuple(RawRows(table, found) for table, found in conformed.items())
-    return Imported(run_id, (*rows, runs), n_source_rows, sum(count for _, count in flaws), notes)
+    return Imported(run_id, (*rows, runs), n_source_rows, n_unreadable, notes)
 
 
 def _require_prompts(items: pa.Table, where: str) -> None:

@@ -119,6 +119,7 @@ class SelfRegulationImporter:
             tables=tables,
             n_source_rows=n_rows,
             flaws=[*self._con.execute(_PLACE_FLAWS).fetchall(), *flaws],
+            set_aside=discounting.SET_ASIDE,
         )
 
     @cached_property

@@ -30,6 +30,7 @@ TEMPLATE_ID = "false_belief"
 
 _QUESTIONS, _TRACE = f"{DATASET}/fb_all_test.txt", f"{DATASET}/fb_all_test.trace"
 _OTHER_SPLITS = (f"{DATASET}/fb_all_train.txt", f"{DATASET}/fb_all_val.txt")
+_NOT_ASKED = "questions of the splits train and val, which nobody is asked; left out"
 
 # the pinned members are below 2 MB; a member that claims or holds more is not unpacked
 _MAX_MEMBER_BYTES = 64 * 2**20
@@ -221,7 +222,7 @@ class ToMiImporter:
         flaws = con.execute(_FLAWS).fetchall()
         n_others = sum(text.count("\t") // 2 for name, text in texts.items() if name in _OTHER_SPLITS)
         if n_others:
-            flaws.append(("questions of the splits train and val, which nobody is asked; left out", n_others))
+            flaws.append((_NOT_ASKED, n_others))
         return imported(
             source,
             file,
@@ -232,6 +233,7 @@ class ToMiImporter:
             tables={"items": items},
             n_source_rows=n_questions + n_others,
             flaws=flaws,
+            set_aside=[_NOT_ASKED],
         )
 
     @cached_property
