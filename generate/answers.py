@@ -1,7 +1,7 @@
 """Answers of agents and predictions of references as raw rows."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow as pa
@@ -46,20 +46,21 @@ def predicted(
         As :class:`generate.contract.Training` has them, of all participants.
     """
     exposed = list(_exposed(reference.exposure, trials))
-    estimates = [reference.fit(Training(learned_from, archived)) for learned_from, _ in exposed]
+    estimates = [reference.fit(Training(part.learned_from, archived)) for part in exposed]
     predictions = pl.concat(
-        reference.predict(estimate, asked) for estimate, (_, asked) in zip(estimates, exposed, strict=True)
+        reference.predict(estimate, part.asked) for estimate, part in zip(estimates, exposed, strict=True)
     )
     key = ["item_id", *(name for name in ("participant_id",) if name in predictions.columns)]
     episodes = pl.coalesce("participant_id", "item_id").alias("episode_id")
-    asked = pl.concat(asked for _, asked in exposed).unique(key, keep="first", maintain_order=True)
+    asked = pl.concat(part.asked for part in exposed).unique(key, keep="first", maintain_order=True)
     # who was not predicted is a row without an answer
     joined = asked.select(*key, "legal_options", "support_low", "support_high", episodes).join(
         predictions, on=key, how="left", maintain_order="left"
     )
     tables = _halved(author, joined) if "halving" in joined.columns else _outputs(author, joined)
     if any(estimate.fits for estimate in estimates):
-        tables.append(("fits", pa.concat_tables(_fits_of(author, estimate) for estimate in estimates)))
+        found = (_fits_of(author, *pair) for pair in zip(estimates, exposed, strict=True))
+        tables.append(("fits", pa.concat_tables(found)))
     return tables
 
 
@@ -86,20 +87,39 @@ def fits(author: Author, found: Iterable[Fit], training_set: str) -> pa.Table:
     return pa.Table.from_pylist(rows, FITS)
 
 
-def _fits_of(author: Author, estimate: Estimate) -> pa.Table:
-    return fits(author, estimate.fits, estimate.training_set)
+@dataclass(frozen=True, slots=True)
+class _Exposed:
+    """What may be learned from and what is then predicted: no response is in both."""
+
+    learned_from: pl.DataFrame
+    asked: pl.DataFrame
+    fold: int | None = None
 
 
-def _exposed(exposure: Exposure, trials: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Yield what may be learned from and what is then predicted; no response is in both."""
+def _fits_of(author: Author, estimate: Estimate, part: _Exposed) -> pa.Table:
+    # the parameters of a cross-validation are told apart by the fold that they predict
+    found = (replace(fit, fold=part.fold) if fit.fold is None else fit for fit in estimate.fits)
+    return fits(author, found, estimate.training_set)
+
+
+def _exposed(exposure: Exposure, trials: pl.DataFrame) -> Iterator[_Exposed]:
+    """Yield the parts of a mode that are predicted from the same responses."""
     asked = trials.filter(pl.col("split").fill_null("test") == "test")
     if exposure == "training_participants":
-        yield trials.filter(pl.col("split") == "train"), asked
+        yield _Exposed(trials.filter(pl.col("split") == "train"), asked)
     elif exposure == "other_folds":
-        for fold in asked["fold"].drop_nulls().unique().sort():
-            yield asked.filter(pl.col("fold") != fold), asked.filter(pl.col("fold") == fold)
+        yield from _cross_fitted(asked)
+    elif exposure == "training_participants_or_other_folds":
+        yield _Exposed(trials.filter(pl.col("split") == "train"), asked.filter(pl.col("fold").is_null()))
+        yield from _cross_fitted(asked)
     else:
-        yield trials.clear(), asked
+        yield _Exposed(trials.clear(), asked)
+
+
+def _cross_fitted(asked: pl.DataFrame) -> Iterator[_Exposed]:
+    """Yield each fold with the rows of all other folds; rows without a fold are in neither."""
+    for fold in asked["fold"].drop_nulls().unique().sort():
+        yield _Exposed(asked.filter(pl.col("fold") != fold), asked.filter(pl.col("fold") == fold), fold)
 
 
 def _halved(author: Author, answers: pl.DataFrame) -> RawTables:

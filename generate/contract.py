@@ -109,14 +109,16 @@ class Step:
 class ScheduledItem:
     """One policy-independent part of a schedule, as a row of ``raw/items``: see :mod:`store.schemas`.
 
-    ``weight`` is the number of choices that the item stands for.
+    ``weight`` is the number of choices that the item stands for. A schedule that is played has no prompts.
     """
 
     item_id: str
     legal_options: tuple[str, ...] | None = None
     credited_options: tuple[str, ...] | None = None
     participant_id: str | None = None
+    prompt: str | None = None
     template_id: str | None = None
+    template_sha256: str | None = None
     support_low: float | None = None
     support_high: float | None = None
     target: float | None = None
@@ -319,7 +321,13 @@ class FittedToPeople(Family, Protocol):
         ...
 
 
-Exposure = Literal["training_participants", "other_folds", "other_participants", "nothing"]
+Exposure = Literal[
+    "training_participants",
+    "other_folds",
+    "training_participants_or_other_folds",
+    "other_participants",
+    "nothing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +378,10 @@ class PredictsPeople(Protocol):
 
         ``training_participants``: it is fitted once, to rows of the split ``train``, and predicts those of
         ``test``. ``other_folds``: it is fitted once per fold, to the rows of all others, and predicts that
-        fold. ``other_participants``: it fits nothing and predicts each response from those of others.
+        fold. ``training_participants_or_other_folds``: a mode of two data sets, where responses with a fold
+        are predicted as in ``other_folds``, from the other folds alone, and those without one as in
+        ``training_participants``. ``other_participants``: it fits nothing and predicts each response from
+        those of others.
         ``nothing``: it fits nothing.
         """
         ...

@@ -52,16 +52,29 @@ class Estimate:
         Whether each lies at an end of its range.
     negative_log_likelihood
         In nats, summed over all choices.
+    is_converged
+        Whether the descent that ended there stopped by its own criterion; None where that is not known.
+    n_converged
+        Descents, from all starts, that stopped by their own criterion.
     """
 
     values: Floats
     is_at_bound: Bools
     negative_log_likelihood: float
+    is_converged: bool | None = None
+    n_converged: int | None = None
 
     def fits(self, names: Sequence[str], n_training: int, participant_id: str | None = None) -> list[Fit]:
         """Return one fit per parameter, and ``negative_log_likelihood`` in nats after them."""
         fits = [
-            Fit(name, float(value), participant_id, is_at_bound=bool(is_at_bound), n_training=n_training)
+            Fit(
+                name,
+                float(value),
+                participant_id,
+                is_at_bound=bool(is_at_bound),
+                n_training=n_training,
+                is_converged=self.is_converged,
+            )
             for name, value, is_at_bound in zip(names, self.values, self.is_at_bound, strict=True)
         ]
         loss = self.negative_log_likelihood
@@ -94,7 +107,13 @@ def estimate_parameters(objective: Objective, bounds: Bounds, starts: Floats) ->
     ends = [minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=box) for start in starts]
     best = min(ends, key=lambda end: float(end.fun))
     distance = np.minimum(best.x - bounds.lower, bounds.upper - best.x)
-    return Estimate(best.x, distance <= _AT_BOUND * bounds.width, float(best.fun))
+    return Estimate(
+        best.x,
+        distance <= _AT_BOUND * bounds.width,
+        float(best.fun),
+        is_converged=bool(best.success),
+        n_converged=sum(bool(end.success) for end in ends),
+    )
 
 
 def diverse_starts(objective: Objective, bounds: Bounds, candidates: Floats, halved: Sequence[int]) -> Floats:
