@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from generate.contract import Answerer, Estimate, Exposure, Fit, PredictsPeople, Training
+from store.errors import EngineFailed
 from store.schemas import FITS, ITEMS, OUTPUT_OPTIONS, OUTPUTS
 
 RawTables = list[tuple[str, pa.Table]]
@@ -44,16 +45,24 @@ def predicted(
     ----------
     trials, archived
         As :class:`generate.contract.Training` has them, of all participants.
+
+    Raises
+    ------
+    EngineFailed
+        If the reference is fitted across folds and the responses have none.
     """
-    exposed = list(_exposed(reference.exposure, trials))
+    tested = trials.filter(pl.col("split").fill_null("test") == "test")
+    exposed = list(_exposed(reference.exposure, trials, tested))
+    if not exposed:
+        raise EngineFailed("expected responses in folds, found none")
     estimates = [reference.fit(Training(part.learned_from, archived)) for part in exposed]
     predictions = pl.concat(
         reference.predict(estimate, part.asked) for estimate, part in zip(estimates, exposed, strict=True)
     )
     key = ["item_id", *(name for name in ("participant_id",) if name in predictions.columns)]
     episodes = pl.coalesce("participant_id", "item_id").alias("episode_id")
-    asked = pl.concat(part.asked for part in exposed).unique(key, keep="first", maintain_order=True)
     # who was not predicted is a row without an answer
+    asked = tested.unique(key, keep="first", maintain_order=True)
     joined = asked.select(*key, "legal_options", "support_low", "support_high", episodes).join(
         predictions, on=key, how="left", maintain_order="left"
     )
@@ -102,9 +111,8 @@ def _fits_of(author: Author, estimate: Estimate, part: _Exposed) -> pa.Table:
     return fits(author, found, estimate.training_set)
 
 
-def _exposed(exposure: Exposure, trials: pl.DataFrame) -> Iterator[_Exposed]:
-    """Yield the parts of a mode that are predicted from the same responses."""
-    asked = trials.filter(pl.col("split").fill_null("test") == "test")
+def _exposed(exposure: Exposure, trials: pl.DataFrame, asked: pl.DataFrame) -> Iterator[_Exposed]:
+    """Yield the parts of a test that are predicted from the same responses."""
     if exposure == "training_participants":
         yield _Exposed(trials.filter(pl.col("split") == "train"), asked)
     elif exposure == "other_folds":

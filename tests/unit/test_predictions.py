@@ -152,6 +152,26 @@ def test_each_fold_is_predicted_from_the_others(lake, monkeypatch):
     assert [row["value"] for row in rows(lake, "fits", report.run_id)] == [4.0, 4.0, 4.0]
 
 
+def test_a_response_without_a_fold_is_a_row_without_an_answer(lake, monkeypatch):
+    items = [{"item_id": f"i{number}", "participant_id": "p"} for number in range(3)]
+    folds = [0, 1, None]
+    responses = [
+        {"item_id": f"i{number}", "participant_id": "p", "response": "a", "fold": fold}
+        for number, fold in enumerate(folds)
+    ]
+    brought(lake, items, responses)
+    [report] = run(lake, Recording("other_folds"), monkeypatch)
+    assert report.n_rows == 3
+    assert {row["item_id"] for row in rows(lake, "output_options", report.run_id)} == {"i0", "i1"}
+
+
+def test_responses_without_any_fold_cannot_be_cross_fitted(lake, monkeypatch):
+    participants_without_folds = [{"item_id": "i", "participant_id": "p", "response": "a"}]
+    brought(lake, [{"item_id": "i", "participant_id": "p"}], participants_without_folds)
+    with pytest.raises(EngineFailed, match="recording in tomi: expected responses in folds, found none"):
+        run(lake, Recording("other_folds"), monkeypatch)
+
+
 @pytest.mark.parametrize("exposure", ["other_participants", "nothing"])
 def test_a_reference_that_fits_nothing_is_shown_nothing_before_it_predicts(lake, monkeypatch, exposure):
     participants(lake)
