@@ -4,6 +4,9 @@ Source: Callaway et al. (2022), Rational use of cognitive resources in human pla
 ``data/<experiment>/trials.json``: participant to trials, a trial with the clicks ``[node, value]`` in order.
 A trial of n clicks is n + 1 decisions, the last of which is to stop. Where no node is left, stopping is the
 only option and still a decision: its logarithm is 0, and it counts.
+
+A prompt has what the participant saw: the values revealed in the trial so far, and of every trial before it
+the values in the order of the clicks, the route taken and the score.
 """
 
 import re
@@ -11,18 +14,24 @@ from functools import cached_property
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
-from ingest.contract import Imported, RawRows, with_every_column
+from ingest.contract import Imported
+from ingest.questions import imported
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
-from store.schemas import HUMAN_RESPONSES, ITEMS, RUNS
+from store.prompts import Template, load_template
 
 # part of every run id: raise it when the same bytes are to be read in another way
-IMPORTER_VERSION = 1
+IMPORTER_VERSION = 2
 
 MODE_ID = "mouselab_prediction"
 STOP = "STOP"
+
+# Fold of each trial of a participant, from 1, in the authors' cross-validation: their ``model_comparison.jl``
+# deals a permutation of the 25 trials, the same for everybody, into five hands. The folds themselves are not
+# published; these are ``randperm(MersenneTwister(123), 25)`` of Julia 1.0 to 1.10, with the seed that their
+# ``conf.jl`` states.
+FOLDS = (5, 4, 4, 2, 1, 2, 5, 1, 5, 3, 2, 2, 3, 1, 3, 2, 4, 5, 3, 1, 3, 5, 4, 4, 1)
 
 _TRIALS_FILE = re.compile(r"data/(?P<experiment>\w+)/trials\.json")
 
@@ -40,7 +49,10 @@ select
     numbered.value as record,
     numbered.value ->> 'graph' as graph,
     from_json(case when json_type(numbered.value, 'reveals') = 'ARRAY' then numbered.value -> 'reveals' end,
-        '["JSON"]') as clicks
+        '["JSON"]') as clicks,
+    from_json(case when json_type(numbered.value, 'route') = 'ARRAY' then numbered.value -> 'route' end,
+        '["JSON"]') as route,
+    numbered.value -> 'score' as score
 from participants, json_each(case when json_type(trials) = 'ARRAY' then trials else '[null]' end) as numbered
 """
 
@@ -62,6 +74,13 @@ _EXPECTED = (
             true
         )))""",
     ),
+    (
+        "a route of nodes",
+        """route is null or list_bool_or(list_transform(route, lambda node:
+            coalesce(json_type(node) not in ('UBIGINT', 'BIGINT'), true)
+        ))""",
+    ),
+    ("a score in points", "coalesce(json_type(score) not in ('UBIGINT', 'BIGINT', 'DOUBLE'), true)"),
     (
         "each participant once",
         """participant_id in (
@@ -121,6 +140,16 @@ where len(nodes.path) > 0
 group by nodes.graph
 """
 
+_JOURNEYS = """
+create or replace table journeys as
+select
+    participant_id,
+    trial,
+    array_to_string(cast(route as varchar[]), '-') as path,
+    score ->> '$' as score
+from trials
+"""
+
 _DECISIONS = """
 create or replace table decisions as
 with
@@ -143,6 +172,7 @@ decisions as (
         typed.* exclude (nodes, node_values),
         step.decision,
         typed.nodes[step.decision + 1] as node,
+        typed.node_values[step.decision + 1] ->> '$' as value,
         typed.nodes[:step.decision] as known_nodes,
         typed.node_values[:step.decision] as known_values
     from typed, unnest(range(len(typed.nodes) + 1)) as step (decision)
@@ -164,25 +194,115 @@ from decisions
 inner join trees on decisions.graph = trees.graph
 """
 
-_ROWS = """
-select
-    $run_id || '/' || participant_id || '/' || trial || '/' || decision as item_id,
-    $mode_id as mode_id,
-    $source_id as source_id,
-    participant_id,
-    list_prepend($stop, cast(open_nodes as varchar[])) as legal_options,
-    to_json({
-        trial: trial,
-        branching: branching,
-        known: map_from_entries(
-            list_transform(list_zip(known_nodes, known_values), lambda pair: {key: pair[1], value: pair[2]})
+
+def _rows(template: Template) -> str:
+    """Return the SELECT of all decisions, as items and as responses."""
+    return f"""
+        with
+
+        looked as (
+
+            select
+                *,
+                trial + 1 as number,
+                {template.sql("look")} as look
+            from decisions
+
+        ),
+
+        seen as (
+
+            select
+                *,
+                coalesce(
+                    string_agg(look, ', ') over (
+                        partition by participant_id, trial
+                        order by decision rows between unbounded preceding and 1 preceding
+                    ),
+                    {template.sql("no_look")}
+                ) as looks
+            from looked
+
+        ),
+
+        ended as (
+
+            -- before the decision to stop, all looks of the trial are seen
+            select
+                participant_id,
+                trial,
+                {template.sql("round")} as line
+            from seen
+            inner join journeys using (participant_id, trial)
+            where node is null
+
+        ),
+
+        remembered as (
+
+            select
+                participant_id,
+                trial,
+                coalesce(
+                    string_agg(line, '') over (
+                        partition by participant_id
+                        order by trial rows between unbounded preceding and 1 preceding
+                    ),
+                    {template.sql("no_round")}
+                ) as history
+            from ended
+
+        ),
+
+        edges as (
+
+            select graph, unnest(nodes, recursive := true)
+            from trees
+
+        ),
+
+        drawn as (
+
+            select graph, string_agg({template.sql("node")}, ', ' order by node) as tree
+            from edges
+            group by graph
+
+        ),
+
+        asked as (
+
+            select
+                *,
+                list_prepend($stop, cast(open_nodes as varchar[])) as legal_options,
+                array_to_string(legal_options, ', ') as options
+            from seen
+            inner join remembered using (participant_id, trial)
+            inner join drawn using (graph)
+
         )
-    }) as facts_json,
-    coalesce(cast(node as varchar), $stop) as response,
-    1.0 as weight
-from decisions
-order by participant_id, trial, decision
-"""
+
+        select
+            $run_id || '/' || participant_id || '/' || trial || '/' || decision as item_id,
+            $mode_id as mode_id,
+            $source_id as source_id,
+            participant_id,
+            {template.sql()} as prompt,
+            $template_id as template_id,
+            $template_sha256 as template_sha256,
+            legal_options,
+            to_json({{
+                trial: trial,
+                branching: branching,
+                known: map_from_entries(list_transform(
+                    list_zip(known_nodes, known_values), lambda pair: {{key: pair[1], value: pair[2]}}
+                ))
+            }}) as facts_json,
+            coalesce(cast(node as varchar), $stop) as response,
+            cast($folds[1 + trial % len($folds)] as integer) as fold,
+            1.0 as weight
+        from asked
+        order by participant_id, trial, decision
+    """
 
 
 class MouselabImporter:
@@ -207,38 +327,32 @@ class MouselabImporter:
         trials = _TRIALS_FILE.fullmatch(file.path)
         if run_id is None or trials is None:
             raise InvalidSource(f"{where}: not a file of trials")
+        template = load_template("mouselab_prediction")
         n_trials = _load(self._con, path, where)
-        names = {"run_id": run_id, "mode_id": MODE_ID, "source_id": source.id, "stop": STOP}
-        decisions = self._con.sql(_ROWS, params=names).to_arrow_table()
-        notes = () if n_trials else ("the file holds no trials",)
-        run = {
+        names = {
             "run_id": run_id,
-            "kind": "items",
-            "model_id": trials["experiment"],
-            "agent_kind": "human",
-            "planned_modes": [MODE_ID],
+            "mode_id": MODE_ID,
             "source_id": source.id,
-            "source_uri": where,
-            "source_sha256": file.sha256,
-            "importer_version": IMPORTER_VERSION,
-            "n_source_rows": n_trials,
-            "n_unreadable_rows": 0,
-            "notes": notes,
+            "stop": STOP,
+            "folds": FOLDS,
+            "template_id": template.id,
+            "template_sha256": template.sha256,
         }
-        tables = [
-            RawRows(table, with_every_column(decisions, schema))
-            for table, schema in _SCHEMAS.items()
-            if n_trials
-        ]
-        runs = RawRows("runs", pa.Table.from_pylist([run], schema=RUNS))
-        return Imported(run_id, (*tables, runs), n_trials, 0, notes)
+        decisions = self._con.sql(_rows(template), params=names).to_arrow_table()
+        return imported(
+            source,
+            file,
+            run_id=run_id,
+            importer_version=IMPORTER_VERSION,
+            dataset=trials["experiment"],
+            modes=[MODE_ID],
+            tables={"items": decisions, "human_responses": decisions},
+            n_source_rows=n_trials,
+        )
 
     @cached_property
     def _con(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect()
-
-
-_SCHEMAS = {"items": ITEMS, "human_responses": HUMAN_RESPONSES}
 
 
 def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
@@ -257,6 +371,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
     trial = "'participant ' || participant_id || ', trial ' || trial"
     for expected, is_broken in _EXPECTED:
         _refuse(con, where, expected, f"select {trial} from trials where {is_broken} order by all")
+    con.execute(_JOURNEYS)
     con.execute(_TREES)
     con.execute(_DECISIONS)
     # an item has no status that could say so, and what was known afterwards would be wrong as well

@@ -15,6 +15,8 @@ def human_rows(
 ) -> tuple[pa.Table, ...]:
     """Return what one sample of participants did, from the run that committed it.
 
+    Where a file was read by importers of several versions, the newest reading is the one.
+
     Parameters
     ----------
     tables
@@ -31,7 +33,9 @@ def human_rows(
     """
     runs = _read("runs", [str(path) for path in part_paths(lake, "runs")])
     is_sample = pc.and_kleene(pc.equal(runs["source_id"], source_id), pc.equal(runs["model_id"], model_id))
-    found = [run for run in runs.filter(is_sample).to_pylist() if mode_id in run["planned_modes"]]
+    held = [run for run in runs.filter(is_sample).to_pylist() if mode_id in run["planned_modes"]]
+    newest = max((run["importer_version"] or 0 for run in held), default=0)
+    found = [run for run in held if (run["importer_version"] or 0) == newest]
     if len(found) != 1:
         raise SourceUnavailable(
             f"{lake.root}: expected one run with the participants `{model_id}` of {source_id} in {mode_id}, "

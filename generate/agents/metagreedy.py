@@ -67,6 +67,13 @@ class Parameters:
 PARAMETERS = tuple(field.name for field in fields(Parameters))
 
 
+def trees() -> MouselabTrees:
+    """Return the trees of the schedule, which are those of the participants."""
+    environment = load_schedules()[_SCHEDULE_ID].environment()
+    assert isinstance(environment, MouselabTrees)
+    return environment
+
+
 def value_of_information(environment: MouselabTrees, node_values: Floats) -> Floats:
     """Return by how much one look is expected to raise the best path, in points: episodes x nodes.
 
@@ -169,8 +176,7 @@ class MetaGreedy(BaseModel):
         InvalidSource
             If their trees are not those of the schedule.
         """
-        environment = load_schedules()[_SCHEDULE_ID].environment()
-        assert isinstance(environment, MouselabTrees)
+        environment = trees()
         decisions = read_decisions(lake, environment)
         gains = value_of_information(environment, decisions.node_values)
         fits: list[Fit] = []
@@ -215,6 +221,8 @@ _SCALE = np.array([1.0, 5.0, 5.0, 0.2])
 _SEARCH = {"maxfun": 1000}
 # the last digit that is recorded
 _AT_BOUND = 1e-6
+# nats per typical size of a parameter, in directions that the bounds leave open
+_IS_FLAT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +376,9 @@ def maximum_likelihood(kinds: Situations) -> Estimate:
     best = min(ends, key=lambda end: float(end.fun))
     values: Floats = best.x * _SCALE
     is_at_bound = (np.abs(values[:, None] - limits) <= _AT_BOUND).any(axis=1)
-    return Estimate(values, is_at_bound, float(best.fun))
+    # TNC calls it a failed line search where rounding leaves nothing to gain: the slope tells
+    left = best.x - np.clip(best.x - best.jac, *(limits / _SCALE[:, None]).T)
+    return Estimate(values, is_at_bound, float(best.fun), is_converged=bool(np.abs(left).max() < _IS_FLAT))
 
 
 def _fits(estimate: Estimate, participant_id: str, n_training: int) -> list[Fit]:
@@ -415,32 +425,73 @@ def read_decisions(lake: Home, environment: MouselabTrees) -> Decisions:
         con.register("items", items)
         con.register("responses", responses)
         rows = con.sql(_ROWS).to_arrow_table()
-    participants, options, responses, known = (rows[name].combine_chunks() for name in _COLUMNS)
-    participants = participants.dictionary_encode()
-    labels = environment.actions
-    is_legal = np.zeros((rows.num_rows, len(labels)), dtype=np.bool_)
-    is_legal[_rows_of(options), _positions(pc.list_flatten(options), labels)] = True
-    node_values = np.full((rows.num_rows, environment.n_nodes), np.nan)
-    node_values[_rows_of(known), _positions(known.keys, labels) - 1] = known.items.to_numpy()
+    return as_decisions(rows, environment)
+
+
+_ROWS = """
+select participant_id, items.legal_options, items.facts_json, responses.response
+from items
+inner join responses using (item_id, participant_id)
+order by participant_id, item_id
+"""
+
+
+def as_decisions(rows: pa.Table, environment: MouselabTrees) -> Decisions:
+    """Return decisions in the order of ``rows``.
+
+    Parameters
+    ----------
+    rows
+        Columns ``participant_id``, ``legal_options``, ``facts_json`` and ``response``.
+
+    Raises
+    ------
+    InvalidSource
+        If a decision names a node that the trees of the environment lack.
+    """
+    participants = pc.dictionary_encode(rows["participant_id"].combine_chunks())
+    node_values, legal = as_beliefs(rows, environment)
     return Decisions(
         participants=tuple(participants.dictionary.to_pylist()),
         participant=participants.indices.to_numpy(),
         node_values=node_values,
-        legal=is_legal,
-        actions=_positions(responses, labels),
+        legal=legal,
+        actions=_positions(rows["response"].combine_chunks(), environment.actions),
     )
 
 
-_COLUMNS = ("participant_id", "legal_options", "response", "known")
-_ROWS = """
-select
-    participant_id,
-    items.legal_options,
-    responses.response,
-    from_json(items.facts_json -> '$.known', '"MAP(VARCHAR, DOUBLE)"') as known
-from items
-inner join responses using (item_id, participant_id)
-order by participant_id, item_id
+def as_beliefs(rows: pa.Table, environment: MouselabTrees) -> tuple[Floats, Bools]:
+    """Return what participants knew and could do, in the order of ``rows``.
+
+    Parameters
+    ----------
+    rows
+        Columns ``legal_options`` and ``facts_json``.
+
+    Returns
+    -------
+    tuple
+        Values, rows x nodes, NaN where unknown; and which actions were legal, rows x actions.
+
+    Raises
+    ------
+    InvalidSource
+        If one of them names a node that the trees of the environment lack.
+    """
+    with duckdb.connect() as con:
+        con.register("rows", rows)
+        [options, known] = con.sql(_BELIEFS).to_arrow_table().itercolumns()
+    options, known = options.combine_chunks(), known.combine_chunks()
+    legal = np.zeros((rows.num_rows, len(environment.actions)), dtype=np.bool_)
+    legal[_rows_of(options), _positions(pc.list_flatten(options), environment.actions)] = True
+    node_values = np.full((rows.num_rows, environment.n_nodes), np.nan)
+    node_values[_rows_of(known), _positions(known.keys, environment.actions) - 1] = known.items.to_numpy()
+    return node_values, legal
+
+
+_BELIEFS = """
+select legal_options, from_json(facts_json -> '$.known', '"MAP(VARCHAR, DOUBLE)"') as known
+from rows
 """
 
 

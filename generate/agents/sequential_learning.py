@@ -106,14 +106,14 @@ class SequentialLearningPolicy:
         if memory is None:
             n_participants = self.parameters.reward_rate.size
             who = np.floor(streams.uniform(1)[:, 0] * n_participants).astype(np.int64)
-            memory = Sorter(self.parameters.of(who), _even_attention(who.size))
+            memory = Sorter(self.parameters.of(who), even_attention(who.size))
         memory = _learned(memory, seen)
         return memory, choose(self.probabilities(memory, seen), streams.uniform(1)[:, 0])
 
     def probabilities(self, sorter: Sorter, seen: CardsSeen) -> Floats:
         """Return the probability of each key card with the attention as it is: episodes x 4."""
         is_match = seen.cards[:, :, None] == np.arange(len(KEY_CARDS))
-        share = _shares(sorter.attention, sorter.parameters.decision_consistency)
+        share = attention_shares(sorter.attention, sorter.parameters.decision_consistency)
         attended: Floats = (share[:, :, None] * is_match).sum(axis=1)
         return ((1.0 - self.lapse) * attended + self.lapse / len(KEY_CARDS)) * seen.legal
 
@@ -159,12 +159,12 @@ def negative_log_likelihood(parameters: Learners, sorts: Sorts, lapse: float) ->
     """Return the negative log-likelihood, in nats, of a participant's choices for each parameter vector."""
     n_trials, n = sorts.choices.size, parameters.reward_rate.size
     is_match = sorts.cards == sorts.choices[:, None]
-    attention, before = _even_attention(n), np.empty((n_trials, n, len(DIMENSIONS)))
+    attention, before = even_attention(n), np.empty((n_trials, n, len(DIMENSIONS)))
     rates = {True: parameters.reward_rate, False: parameters.punishment_rate}
     for trial, is_right in enumerate(sorts.is_right.tolist()):
         before[trial] = attention
-        attention = _shifted(attention, is_match[trial] == is_right, rates[is_right])
-    share = _shares(before, parameters.decision_consistency)
+        attention = shifted_attention(attention, is_match[trial] == is_right, rates[is_right])
+    share = attention_shares(before, parameters.decision_consistency)
     attended = (share * is_match[:, None, :]).sum(axis=2)
     total: Floats = -np.log((1.0 - lapse) * attended + lapse / len(KEY_CARDS)).sum(axis=0)
     return total
@@ -204,7 +204,7 @@ def participants(lake: Home) -> dict[str, Sorts]:
         ("items", "human_responses"),
         source_id="wcst_prl",
         model_id="controls",
-        mode_id="wcst_prediction",
+        mode_id="wcst_prediction_prl",
     )
     sorted_cards = (
         pl.DataFrame(items)
@@ -230,7 +230,8 @@ def participants(lake: Home) -> dict[str, Sorts]:
     }
 
 
-def _even_attention(n: int) -> Floats:
+def even_attention(n: int) -> Floats:
+    """Return the attention before the first card: n x 3."""
     return np.full((n, len(DIMENSIONS)), 1.0 / len(DIMENSIONS))
 
 
@@ -240,10 +241,10 @@ def _learned(sorter: Sorter, seen: CardsSeen) -> Sorter:
     is_consistent = (seen.last_cards == seen.last_action[:, None]) == is_right[:, None]
     # before the first choice there is nothing to learn from
     rates = np.where(seen.last_action >= 0, rates, 0.0)
-    return replace(sorter, attention=_shifted(sorter.attention, is_consistent, rates))
+    return replace(sorter, attention=shifted_attention(sorter.attention, is_consistent, rates))
 
 
-def _shifted(attention: Floats, is_consistent: Bools, rates: Floats) -> Floats:
+def shifted_attention(attention: Floats, is_consistent: Bools, rates: Floats) -> Floats:
     """Move attention (n x 3) to the dimensions that are consistent with what was said.
 
     A choice that is said to be right is consistent with the dimensions in which it matches, one that is
@@ -257,7 +258,7 @@ def _shifted(attention: Floats, is_consistent: Bools, rates: Floats) -> Floats:
     return shifted
 
 
-def _shares(attention: Floats, decision_consistency: Floats) -> Floats:
+def attention_shares(attention: Floats, decision_consistency: Floats) -> Floats:
     """Return the share of each dimension: ... x n x 3."""
     powers = attention ** decision_consistency[:, None]
     shares: Floats = powers / powers.sum(axis=-1, keepdims=True)

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from generate.contract import Episodes, ScheduledItem
+from store.prompts import load_template
 
 # sections of a wheel, or balls of a colour, out of ten
 _N_PARTS = 10
@@ -84,13 +85,14 @@ class Urns(BaseModel):
         return self._urn(True, *uniform[:4]), self._urn(False, *uniform[4:])
 
     def items(self, episodes: Episodes) -> list[ScheduledItem]:
-        """Return two items per run, each with its exact posterior, rounded once."""
+        """Return two items per run, each with its prompt and its exact posterior, rounded once."""
+        template = load_template("bayesian_urn")
         return [
             ScheduledItem(
                 item_id=f"{episode}/{question}",
-                template_id="informative_likelihood"
-                if urn.is_likelihood_informative
-                else "informative_prior",
+                prompt=template.texts["prompt"].format_map(_places(urn)),
+                template_id=template.id,
+                template_sha256=template.sha256,
                 support_low=0.0,
                 support_high=1.0,
                 target=float(urn.posterior),
@@ -117,6 +119,19 @@ class Urns(BaseModel):
         is_left = int(uniform[2] * _N_PARTS) < prior
         is_red = int(uniform[3] * _N_PARTS) < (red if is_left else _N_PARTS - red)
         return Urn(is_likelihood_informative, prior, red, is_red)
+
+
+def _places(urn: Urn) -> dict[str, int | str]:
+    """Return what the places of the prompt hold: all that is visible."""
+    return {
+        "red_left": urn.red,
+        "blue_left": _N_PARTS - urn.red,
+        "red_right": _N_PARTS - urn.red,
+        "blue_right": urn.red,
+        "sections_left": urn.prior,
+        "sections_right": _N_PARTS - urn.prior,
+        "colour": "red" if urn.is_red else "blue",
+    }
 
 
 def _drawn(values: Sequence[int], uniform: float) -> int:

@@ -1,4 +1,4 @@
-"""Mouselab trials: does every decision, stopping included, become an item and a response?"""
+"""Mouselab trials: does every decision, stopping included, become an item with its prompt and a response?"""
 
 import json
 import math
@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from handwritten import ingested
 
-from ingest.mouselab import MouselabImporter
+from ingest.mouselab import FOLDS, MouselabImporter
 from ingest.pipeline import ingest, listing
 from store.errors import InvalidSource
 from store.lake import part_paths
@@ -87,7 +87,8 @@ def test_a_trial_of_n_clicks_is_n_plus_one_decisions(tmp_path):
             for row in (items[name], responses[name]):
                 assert (row["mode_id"], row["source_id"]) == ("mouselab_prediction", "mouselab")
                 assert (row["participant_id"], row["weight"], row["split"]) == (participant, 1.0, None)
-            assert items[name]["prompt"] is None and items[name]["credited_options"] is None
+            assert items[name]["credited_options"] is None
+            assert responses[name]["fold"] == FOLDS[number]
     assert [item["item_id"] for item in tables["items"]] == names == list(responses)
     assert (report.n_source_rows, report.n_unreadable_rows) == (3, 0)
 
@@ -105,6 +106,96 @@ def test_what_is_known_keeps_the_order_of_the_clicks(tmp_path):
     tables, _ = imported(tmp_path, {"w0": [trial([13, 5], [1, -10], [14, 2.5])]})
     last = json.loads(tables["items"][-1]["facts_json"])
     assert list(last["known"].items()) == [("13", 5), ("1", -10), ("14", 2.5)]
+
+
+# --- prompts ---
+
+TREE_412 = (
+    "1 below 0, 2 below 1, 3 below 2, 4 below 2, 5 below 0, 6 below 5, 7 below 6, 8 below 6, "
+    "9 below 0, 10 below 9, 11 below 10, 12 below 10, 13 below 0, 14 below 13, 15 below 14, 16 below 14"
+)
+
+SESSION = [
+    trial([5, 10], [6, -5], route=[0, 5, 6, 7], score=15),
+    trial(route=[0, 1, 2, 4], score=-25),
+    trial([9, 2.5], [10, 5], [13, -10], route=[0, 9, 10, 12], score=7.5),
+    trial([1, -10], score=0),
+]
+
+
+def prompts(folder, trials):
+    """The prompt of each decision, by trial and decision."""
+    tables, _ = imported(folder, {"w1": [trial([1, 999])], "w0": trials, "w2": [trial([1, 999])]})
+    names = ((item["item_id"].split("/")[1:], item["prompt"]) for item in tables["items"])
+    return {(int(number), int(step)): prompt for (who, number, step), prompt in names if who == "w0"}
+
+
+def test_a_prompt_shows_the_tree_the_trial_so_far_and_the_legal_options(tmp_path):
+    found = prompts(tmp_path, SESSION)
+    assert all(f"the node above it: {TREE_412}.\n" in prompt for prompt in found.values())
+    assert (
+        "Your rounds so far:\nnone\n\nThis is round 1. Revealed so far in this round: nothing." in found[0, 0]
+    )
+    assert found[0, 0].endswith("one of: STOP, 1, 5, 9, 13.\nYou reply:")
+    last = "This is round 3. Revealed so far in this round: node 9 holds 2.5, node 10 holds 5."
+    assert last in found[2, 2] and found[2, 2].endswith("one of: STOP, 1, 5, 11, 12, 13.\nYou reply:")
+
+
+def test_a_prompt_remembers_the_trials_before_it_in_their_order(tmp_path):
+    found = prompts(tmp_path, SESSION)
+    rounds = [
+        "Round 1. Revealed: node 5 holds 10, node 6 holds -5. Journey: 0-5-6-7. Points earned: 15.\n",
+        "Round 2. Revealed: nothing. Journey: 0-1-2-4. Points earned: -25.\n",
+        "Round 3. Revealed: node 9 holds 2.5, node 10 holds 5, node 13 holds -10. Journey: 0-9-10-12. "
+        "Points earned: 7.5.\n",
+    ]
+    for (number, _), prompt in found.items():
+        history = "".join(rounds[:number]) or "none\n"
+        assert f"Your rounds so far:\n{history}\nThis is round {number + 1}. " in prompt
+    assert "999" not in "".join(found.values())
+
+
+@pytest.mark.parametrize("clicks", [[], [[5, 10]], [[5, 10], [1, -5]], [[5, 10], [6, 5], [9, 5]]])
+def test_a_prompt_neither_knows_the_response_nor_what_came_after_it(tmp_path, clicks):
+    before = prompts(tmp_path / "a", SESSION)
+    changed = [SESSION[0] | {"reveals": clicks, "route": [0, 13, 14, 15], "score": 1}, trial([1, -5])]
+    after = prompts(tmp_path / "b", changed)
+    same = next(
+        (n for n, (new, old) in enumerate(zip(clicks, [[5, 10], [6, -5]], strict=False)) if new != old),
+        min(len(clicks), 2),
+    )
+    # up to the first decision that differs, which may be to stop, nothing does
+    for step in range(same + 1):
+        assert after[0, step] == before[0, step]
+    assert after[1, 0] != before[1, 0]
+
+
+def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path):
+    text = json.dumps({"w0": SESSION}, indent=1)
+    prompts_of = []
+    for name, content in (("a", text), ("b", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())):
+        lake, report = ingested(tmp_path / name, "mouselab", TRIALS, content)
+        assert report.failures == ()
+        prompts_of.append([item["prompt"] for item in rows_of(lake, "items")])
+    assert prompts_of[0] == prompts_of[1]
+
+
+def test_folds_are_those_of_the_permutation_that_julia_draws():
+    # randperm(MersenneTwister(123), 25) of Julia 1.0 to 1.10; every fifth trial is one fold
+    permutation = [
+        *(8, 16, 21, 3, 22),
+        *(20, 6, 19, 24, 9),
+        *(14, 4, 10, 23, 18),
+        *(25, 11, 13, 17, 1),
+        *(5, 12, 15, 2, 7),
+    ]
+    assert sorted(permutation) == list(range(1, 26))
+    assert [FOLDS[number - 1] for number in permutation] == [1, 2, 3, 4, 5] * 5
+
+
+def test_trials_beyond_the_25_of_the_authors_go_round_the_folds(tmp_path):
+    tables, _ = imported(tmp_path, {"w0": [trial() for _ in range(27)]})
+    assert [row["fold"] for row in tables["human_responses"]] == [*FOLDS, *FOLDS[:2]]
 
 
 def test_stopping_where_nothing_is_left_is_a_decision(tmp_path):
@@ -172,6 +263,12 @@ def test_a_click_on_a_node_that_was_not_open_refuses_the_file(tmp_path, clicks, 
         (trial(None), "clicks as pairs of node and value"),
         (trial(reveals=None), "clicks as pairs of node and value"),
         (trial(reveals={"1": 5}), "clicks as pairs of node and value"),
+        (trial(route=None), "a route of nodes"),
+        (trial(route="0-1"), "a route of nodes"),
+        (trial(route=[0, "1"]), "a route of nodes"),
+        (trial(route=[0, None]), "a route of nodes"),
+        (trial(score=None), "a score in points"),
+        (trial(score="5"), "a score in points"),
         (trial(graph="402"), "trees of up to four levels, one digit per level"),
         (trial(graph="99999"), "trees of up to four levels, one digit per level"),
         (trial(graph=[[1], []]), "trees of up to four levels, one digit per level"),
@@ -215,7 +312,7 @@ def test_a_file_that_is_no_such_json_is_refused(tmp_path, content, sentence):
 def test_a_file_without_trials_is_a_run_without_rows(tmp_path):
     tables, report = imported(tmp_path, {})
     assert tables["items"] == tables["human_responses"] == []
-    assert report.notes == (f"{TRIALS}: the file holds no trials",) and len(tables["runs"]) == 1
+    assert report.notes == (f"{TRIALS}: the file holds no rows",) and len(tables["runs"]) == 1
 
 
 def test_other_files_of_the_repository_hold_no_rows(tmp_path):
@@ -223,7 +320,7 @@ def test_other_files_of_the_repository_hold_no_rows(tmp_path):
     run_ids = {file.path: MouselabImporter().identify(source, file) for file in source.files}
     assert run_ids == {
         "analysis/model_names.json": None,
-        TRIALS: "mouselab-exp1-00dd606006e4-v1",
+        TRIALS: "mouselab-exp1-00dd606006e4-v2",
     }
     names = next(file for file in source.files if file.path != TRIALS)
     with pytest.raises(InvalidSource, match="not a file of trials"):
@@ -246,6 +343,13 @@ def test_the_published_counts_come_out(tmp_path):
     assert sum(response["response"] == "STOP" for response in responses) == 95 * 25
     options = {item["item_id"]: item["legal_options"] for item in items}
     assert all(response["response"] in options[response["item_id"]] for response in responses)
+    # the folds of the authors: five trials of each participant
+    folds = Counter(
+        (response["participant_id"], response["fold"])
+        for response in responses
+        if response["response"] == "STOP"
+    )
+    assert set(folds.values()) == {5} and len(folds) == 95 * 5
     # a second time adds nothing
     [again] = ingest(lake, [source], mirror=os.environ["COGLAKE_MIRROR"])
     assert again.n_new_rows == 0

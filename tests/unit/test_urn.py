@@ -1,11 +1,13 @@
 """Are urn questions drawn by the published rule, and does the analytic agent answer them exactly?"""
 
 import json
+import re
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +16,12 @@ from scipy.stats import chisquare
 
 from generate.agents.bayes import Bayes
 from generate.environments.urn import Urn, Urns
+from generate.pipeline import ensure_items
 from generate.schedule import load_agents, load_schedules
 from store.errors import EngineFailed
+from store.lake import ensure_schema_parts, part_paths
+from store.schemas import ITEMS
+from store.settings import Home
 
 INFORMATIVE = (1, 2, 3, 7, 8, 9)
 UNINFORMATIVE = (4, 5, 5, 6)
@@ -73,9 +79,52 @@ def test_a_run_asks_what_it_asks_by_hand(seeds):
         left, right = Fraction(prior * likelihood), Fraction((10 - prior) * (10 - likelihood))
         assert item.target == float(left / (left + right))
         assert (item.support_low, item.support_high, item.legal_options) == (0.0, 1.0, None)
-    assert [item.template_id for item in items] == ["informative_likelihood", "informative_prior"] * len(
-        seeds
-    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds=seed_lists)
+def test_a_prompt_says_all_that_is_visible_and_nothing_else(seeds):
+    items = items_of(seeds)
+    by_hand = [question for seed in seeds for question in drawn_by_hand(seed)]
+    for item, (prior, red, is_red) in zip(items, by_hand, strict=True):
+        counts = [int(number) for number in re.findall(r"\d+", item.prompt)]
+        # the last are the ends of the scale
+        assert counts == [red, 10 - red, 10 - red, red, prior, 10 - prior, 0, 1]
+        [colour] = re.findall(r"The ball is (\w+)\.", item.prompt)
+        assert colour == ("red" if is_red else "blue")
+        assert item.prompt.endswith("\nAnswer:") and "{" not in item.prompt
+
+
+def test_prompts_of_one_question_are_the_same_whichever_urn_was_drawn_from():
+    """The urn is hidden: what is visible decides the prompt."""
+    prompts = {}
+    for item in items_of(range(500)):
+        visible = (item.facts["prior"], item.facts["red_share_left"], item.facts["is_red"])
+        assert prompts.setdefault(visible, item.prompt) == item.prompt
+    assert len(set(prompts.values())) == len(prompts)
+
+
+def test_the_words_of_the_schedule_version_stay_as_they_are():
+    """Items of one version never change: other words are another version."""
+    assert load_schedules()["bayesian_urn"].version == 2
+    assert {(item.template_id, item.template_sha256[:12]) for item in items_of([1, 2])} == {
+        ("bayesian_urn", "3b19d5985a18")
+    }
+
+
+def test_items_in_the_lake_carry_their_prompts(tmp_path):
+    lake = Home(tmp_path / "lake")
+    ensure_schema_parts(lake)
+    ensure_items(lake, load_schedules()["bayesian_urn"])
+    paths = [str(path) for path in part_paths(lake, "items")]
+    found = ds.dataset(paths, schema=ITEMS).to_table().to_pylist()
+    assert len(found) == 400 and found[0]["item_id"].startswith("bayesian_urn@2/")
+    schedule = load_schedules()["bayesian_urn"]
+    items = schedule.environment().items(schedule.environment().episodes(schedule.seeds.range))
+    names = ("prompt", "template_id", "template_sha256")
+    assert [[row[name] for name in names] for row in found] == [
+        [item.prompt, item.template_id, item.template_sha256] for item in items
+    ]
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,4 +1,4 @@
-"""Card-sorting files: does every trial become an item, and every choice a response or a counted gap?"""
+"""Card-sorting files: is every trial an item with its prompt, and every choice a response or a gap?"""
 
 import json
 import os
@@ -75,31 +75,32 @@ def test_a_trial_becomes_an_item_and_a_response(tmp_path):
     )
     [run] = tables["runs"]
     assert run["kind"] == "items" and run["agent_kind"] == "human" and run["model_id"] == "controls"
-    assert run["planned_modes"] == ["wcst_prediction"] and run["source_id"] == "wcst_prl"
+    assert run["planned_modes"] == ["wcst_prediction_prl"] and run["source_id"] == "wcst_prl"
     assert (run["n_source_rows"], run["n_unreadable_rows"], run["notes"]) == (2, 0, [])
     assert run["run_id"].startswith("wcst_prl-controls-") and len(run["parts"]) == 2
     first, second = tables["items"]
     assert first["item_id"] == f"{run['run_id']}/wcst_a.txt/0"
     assert second["item_id"] == f"{run['run_id']}/wcst_a.txt/1"
-    assert first["participant_id"] == "wcst_a.txt" and first["mode_id"] == "wcst_prediction"
+    assert first["participant_id"] == "wcst_a.txt" and first["mode_id"] == "wcst_prediction_prl"
     assert first["legal_options"] == ["1", "2", "3", "4"] and first["credited_options"] == ["4"]
-    assert json.loads(first["facts_json"]) == {"trial": 0, "rule": "form", "matches": [2, 4, 1]}
-    assert first["weight"] == 1 and first["split"] is None and first["prompt"] is None
-    assert [row["response"] for row in tables["human_responses"]] == ["4", "1"]
+    assert json.loads(first["facts_json"]) == {"trial": 0, "matches": [2, 4, 1]}
+    assert first["weight"] == 1 and first["split"] == "test" and first["template_id"] == "wcst_prediction"
+    assert [(row["response"], row["split"]) for row in tables["human_responses"]] == [
+        ("4", "test"),
+        ("1", "test"),
+    ]
     assert [row["item_id"] for row in tables["human_responses"]] == [first["item_id"], second["item_id"]]
     assert report.notes == ()
 
 
-@pytest.mark.parametrize(
-    ("rule", "name", "right"), [("color", "colour", "2"), ("shape", "form", "4"), ("number", "number", "1")]
-)
-def test_the_right_card_is_the_one_that_the_rule_matches(tmp_path, rule, name, right):
+@pytest.mark.parametrize(("rule", "right"), [("color", "2"), ("shape", "4"), ("number", "1")])
+def test_the_right_card_is_the_one_that_the_rule_matches(tmp_path, rule, right):
     tables, _ = imported(
         tmp_path, csv_of({"name_of_task": rule, "correct_card": right, "chosen_card": right})
     )
     [item] = tables["items"]
     assert item["credited_options"] == [right]
-    assert json.loads(item["facts_json"])["rule"] == name
+    assert set(json.loads(item["facts_json"])) == {"trial", "matches"}
 
 
 def test_trials_are_numbered_by_block_and_place_whatever_the_order_of_lines_and_columns(tmp_path):
@@ -145,29 +146,109 @@ def test_a_response_that_cannot_be_read_is_left_out_and_counted(tmp_path, cells,
 
 
 @pytest.mark.parametrize(
-    ("cells", "reason", "matches"),
+    ("cells", "reason"),
     [
-        ({"name_of_task": "size"}, "name_of_task is not one of color, shape, number", [2, 4, 1]),
-        ({"card_color": "pink"}, "a feature of the card is not known", [None, 4, 1]),
-        ({"card_number": "5"}, "a feature of the card is not known", [2, 4, None]),
-        (
-            {"correct_card": "2", "chosen_card": "2"},
-            "correct_card is not the one that the rule matches",
-            [2, 4, 1],
-        ),
-        (
-            {"correct_card": "", "is_correct": "2"},
-            "correct_card is not the one that the rule matches",
-            [2, 4, 1],
-        ),
+        ({"name_of_task": "size"}, "name_of_task is not one of color, shape, number"),
+        ({"correct_card": "2", "chosen_card": "2"}, "correct_card is not the one that the rule matches"),
+        ({"correct_card": "", "is_correct": "2"}, "correct_card is not the one that the rule matches"),
     ],
 )
-def test_a_card_that_cannot_be_judged_credits_none(tmp_path, cells, reason, matches):
+def test_a_card_that_cannot_be_judged_credits_none(tmp_path, cells, reason):
     tables, _ = imported(tmp_path, csv_of(cells))
     [item] = tables["items"]
-    assert item["credited_options"] is None
-    assert json.loads(item["facts_json"])["matches"] == matches
+    assert item["credited_options"] is None and item["prompt"] is not None
+    assert json.loads(item["facts_json"])["matches"] == [2, 4, 1]
     assert tables["runs"][0]["notes"] == [f"1 rows: {reason}; no card is credited"]
+
+
+def test_a_row_with_two_flaws_names_both(tmp_path):
+    tables, _ = imported(tmp_path, csv_of({}, {"block": "2", "name_of_task": "size", "is_correct": "3"}))
+    assert len(tables["items"]) == 2 and len(tables["human_responses"]) == 1
+    assert tables["runs"][0]["notes"] == [
+        "1 rows: name_of_task is not one of color, shape, number; no card is credited, "
+        "and no card was chosen in time; no response"
+    ]
+
+
+@pytest.mark.parametrize("cells", [{"card_color": "pink"}, {"card_number": "5"}, {"card_shape": ""}])
+def test_a_card_that_cannot_be_shown_is_no_question_and_counts_as_a_trial(tmp_path, cells):
+    tables, _ = imported(tmp_path, csv_of(cells, {"trial_in_a_sequence": "2"}))
+    [item] = tables["items"]
+    assert json.loads(item["facts_json"])["trial"] == 1
+    assert "Card 1: not on record. You chose key card 4: right.\n\nCard 2: one green star." in item["prompt"]
+    assert [row["item_id"] for row in tables["human_responses"]] == [item["item_id"]]
+    assert tables["runs"][0]["notes"] == ["1 rows: a feature of the card is not known; left out"]
+
+
+# --- prompts ---
+
+SESSION = [
+    {"trial_in_a_sequence": "1"},
+    {
+        "trial_in_a_sequence": "2",
+        **{"card_shape": "cross", "card_number": "2", "card_color": "red"},
+        **{"correct_card": "3", "chosen_card": "1", "is_correct": "2"},
+    },
+    {"trial_in_a_sequence": "3", "is_correct": "3", "chosen_card": "1"},
+    {"trial_in_a_sequence": "4", "is_correct": "2"},
+    {
+        "trial_in_a_sequence": "1",
+        **{"block": "2", "name_of_task": "color", "card_number": "3"},
+        **{"correct_card": "2", "chosen_card": "2"},
+    },
+]
+
+LINES = [
+    "Card 1: one green star. You chose key card 4: right.\n",
+    "Card 2: two red crosses. You chose key card 1: wrong.\n",
+    "Card 3: one green star. You did not choose in time.\n",
+    "Card 4: one green star. What you chose is not on record.\n",
+]
+
+
+def test_a_prompt_remembers_every_trial_before_it(tmp_path):
+    tables, _ = imported(tmp_path, csv_of(*SESSION))
+    found = [item["prompt"] for item in tables["items"]]
+    for number, prompt in enumerate(found):
+        assert f"Your cards so far:\n{''.join(LINES[:number]) or 'none' + chr(10)}\n" in prompt
+        assert prompt.endswith("You may choose key card 1, 2, 3 or 4.\nYou choose key card")
+    assert "\nCard 5: three green stars. You may choose" in found[4]
+
+
+@pytest.mark.parametrize("trial", range(5))
+def test_a_prompt_neither_knows_the_choice_nor_the_rule_nor_what_came_after(tmp_path, trial):
+    other = {"is_correct": "2", "chosen_card": "3", "name_of_task": "color", "correct_card": "2"}
+    later = [row | {"card_number": "4"} | other for row in SESSION[trial + 1 :]]
+    before, _ = imported(tmp_path / "a", csv_of(*SESSION))
+    after, _ = imported(tmp_path / "b", csv_of(*SESSION[:trial], SESSION[trial] | other, *later))
+    for old, new in list(zip(before["items"], after["items"], strict=True))[: trial + 1]:
+        assert new["prompt"] == old["prompt"] and new["facts_json"] == old["facts_json"]
+    if trial < 4:
+        assert after["items"][trial + 1]["prompt"] != before["items"][trial + 1]["prompt"]
+
+
+def test_every_fifth_participant_is_in_the_test_and_others_are_not_asked(tmp_path):
+    rows = [{"subj_name": f"p{number:02}"} for number in reversed(range(12))]
+    # who never chose in time cannot be predicted
+    rows += [{"subj_name": "p000", "is_correct": "3"}]
+    tables, _ = imported(tmp_path, csv_of(*rows))
+    splits = {item["participant_id"]: item["split"] for item in tables["items"]}
+    assert [name for name, split in splits.items() if split == "test"] == ["p00", "p05", "p10"]
+    for item in tables["items"]:
+        is_asked = item["split"] == "test"
+        assert [item[name] is not None for name in ("prompt", "template_id", "template_sha256")] == [
+            is_asked
+        ] * 3
+    assert all(row["split"] == splits[row["participant_id"]] for row in tables["human_responses"])
+    assert len(tables["human_responses"]) == 12
+
+
+def test_what_others_sorted_is_in_no_prompt(tmp_path):
+    alone, _ = imported(tmp_path / "a", csv_of(*SESSION))
+    others = [{"subj_name": f"wcst_b{number}", "card_number": "2"} for number in range(5)]
+    among, _ = imported(tmp_path / "b", csv_of(*others[:2], *SESSION, *others[2:]))
+    found = [item["prompt"] for item in among["items"] if item["participant_id"] == "wcst_a.txt"]
+    assert found == [item["prompt"] for item in alone["items"]]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +270,7 @@ def test_a_row_without_a_place_is_left_out_and_counted(tmp_path, cells, reason):
 def test_a_file_without_trials_is_a_run_without_items(tmp_path):
     tables, _ = imported(tmp_path, HEADER + "\n")
     assert tables["items"] == tables["human_responses"] == []
-    assert tables["runs"][0]["notes"] == ["the file holds no trials"]
+    assert tables["runs"][0]["notes"] == ["the file holds no rows"]
 
 
 @pytest.mark.parametrize(
@@ -247,11 +328,14 @@ def test_the_public_files_have_the_counts_that_were_measured(tmp_path):
     right = {item["item_id"]: item["credited_options"] for item in items}
     n_right = sum([response["response"]] == right[response["item_id"]] for response in responses)
     assert n_right == 13_447 + 2_668
-    # the right card follows from the rule and the features of the card in every row
-    for item in items:
-        facts = json.loads(item["facts_json"])
-        match = facts["matches"][["colour", "form", "number"].index(facts["rule"])]
-        assert item["credited_options"] == [str(match)]
+    # the right card is one that the card matches in a dimension
+    assert all(
+        int(item["credited_options"][0]) in json.loads(item["facts_json"])["matches"] for item in items
+    )
+    # every fifth of 278 controls and of 56 patients
+    n_asked = {item["participant_id"] for item in items if item["split"] == "test"}
+    assert len(n_asked) == 56 + 12
+    assert sum(item["prompt"] is not None for item in items) == 60 * (56 + 12)
     [state] = listing(lake, [source])
     assert state.state == "imported"
     assert Path(lake.raw / "human_responses").is_dir()
