@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from ingest.pipeline import SourceReport, ingest, listing
+from ingest.pipeline import UPSTREAMS, SourceReport, ingest, listing
 from store import console
-from store.errors import SourceUnavailable, StoreError
+from store.errors import SourceUnavailable, StoreError, WrongUsage
 from store.formats import Sheet, to_json
 from store.manifest import Source, load_sources
 from store.settings import home
@@ -85,6 +85,12 @@ def _mebibytes(n_bytes: int | None) -> str:
 
 
 def _choose(known: Mapping[str, Source], names: Sequence[str]) -> list[Source]:
+    for name in names:
+        if name in UPSTREAMS and name not in known:
+            raise WrongUsage(
+                f"{name}: not pinned yet: `coglake pin {name} {UPSTREAMS[name]} --write` does that, with "
+                "HF_TOKEN of an account that may read it"
+            )
     require_known("source", names, known, "`coglake ingest --list` shows all")
     if names:
         return [known[name] for name in dict.fromkeys(names)]
@@ -98,7 +104,7 @@ def _sentences(report: SourceReport, *, dry_run: bool) -> str:
     if report.n_new_rows:
         parts.append(f"{report.n_new_rows:,} rows written from {report.n_source_rows:,} read")
     if report.n_unreadable_rows:
-        parts.append(f"{report.n_unreadable_rows:,} could not be parsed and carry the reason")
+        parts.append(f"{report.n_unreadable_rows:,} have no usable response; notes say why")
     notes = list(report.notes[:_N_NOTES_SHOWN])
     if len(report.notes) > _N_NOTES_SHOWN:
         notes.append(f"and {len(report.notes) - _N_NOTES_SHOWN} more notes, which --json shows")
