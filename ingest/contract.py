@@ -1,6 +1,6 @@
 """What an importer promises to the pipeline."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -82,6 +82,25 @@ class JoiningImporter(Protocol):
         ------
         store.errors.InvalidSource
             If one of the files is not what the source declares.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingImporter(Protocol):
+    """Reads a file that is larger than memory, part by part."""
+
+    def identify(self, source: Source, file: PinnedFile) -> str | None:
+        """Return the run id that ``file`` becomes, without reading it; None if it holds no rows."""
+        ...
+
+    def stream(self, source: Source, file: PinnedFile, path: Path) -> Iterator[RawRows]:
+        """Yield the parts of the tables of the verified bytes at ``path``; ``runs`` comes last, once.
+
+        Raises
+        ------
+        store.errors.InvalidSource
+            If the file as a whole is not what the source declares; what was yielded before never counts.
         """
         ...
 

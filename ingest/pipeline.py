@@ -9,23 +9,47 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ingest.cogbench import CogBenchImporter
-from ingest.contract import Importer, JoiningImporter
+from ingest.contract import Imported, Importer, JoiningImporter, StreamingImporter
+from ingest.discounting import DelayDiscountingImporter
 from ingest.fetch import Fetcher, cache_path, needs_login
 from ingest.mouselab import MouselabImporter
+from ingest.multi_attribute import MultiAttributeImporter
+from ingest.nonliteral import NonliteralImporter
+from ingest.politeness import PolitenessImporter
+from ingest.pragmatics import PragmaticsImporter
+from ingest.psych_101 import PsychImporter
+from ingest.rlwm import PictureLearningImporter
+from ingest.self_regulation import SelfRegulationImporter
+from ingest.tomi import ToMiImporter
 from ingest.wcst import CardSortingImporter
+from ingest.weather import WeatherImporter
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
-from store.lake import commit, committed_runs, part_paths
+from store.lake import Part, append, commit, commit_parts, committed_runs, part_paths
 from store.manifest import PinnedFile, Source
 from store.schemas import RUNS
 from store.settings import Home
 
 # source id -> importer; a source that is not here is pinned and verified, no more
-IMPORTERS: dict[str, Importer | JoiningImporter] = {
+IMPORTERS: dict[str, Importer | JoiningImporter | StreamingImporter] = {
     "cogbench": CogBenchImporter(),
     "demo_archive": CogBenchImporter(),
+    "hbayesdm": DelayDiscountingImporter(),
+    "hmmr": WeatherImporter(),
+    "hyperbole": NonliteralImporter(),
     "mouselab": MouselabImporter(),
+    "multinomineq": MultiAttributeImporter(),
+    "polite_speaker": PolitenessImporter(),
+    "pragmatics": PragmaticsImporter(),
+    "psych_101": PsychImporter(),
+    "psych_101_test": PsychImporter(),
+    "rlwm": PictureLearningImporter(),
+    "self_regulation": SelfRegulationImporter(),
+    "tomi": ToMiImporter(),
     "wcst_prl": CardSortingImporter(),
 }
+
+# repositories of importers whose files may have no pin, since not every account sees them
+UPSTREAMS = {"psych_101": "marcelbinz/Psych-101", "psych_101_test": "marcelbinz/Psych-101-test"}
 
 OnProgress = Callable[[str, int, int, str], None]
 """Called after each file with source id, files done, files in all and the file's path."""
@@ -239,13 +263,12 @@ def _add_file(
     importer = IMPORTERS.get(source.id)
     if importer is None:
         return report
-    if isinstance(importer, JoiningImporter):
-        companions = {other.path: fetcher.fetch(source, other) for other in importer.companions(source, file)}
-        imported = importer.read_with(source, file, path, companions)
+    if isinstance(importer, StreamingImporter):
+        parts, imported = _commit_stream(lake, importer, source, file, path)
     else:
-        imported = importer.read(source, file, path)
-    *tables, (_, runs) = [(raw.table, raw.rows) for raw in imported.rows]
-    parts = commit(lake, imported.run_id, tables, runs)
+        imported = _read(importer, source, file, path, fetcher)
+        *tables, (_, runs) = [(raw.table, raw.rows) for raw in imported.rows]
+        parts = commit(lake, imported.run_id, tables, runs)
     return replace(
         report,
         n_new_rows=report.n_new_rows + sum(part.n_rows for part in parts if part.is_new),
@@ -253,6 +276,32 @@ def _add_file(
         n_unreadable_rows=report.n_unreadable_rows + imported.n_unreadable_rows,
         notes=(*report.notes, *(f"{file.path}: {note}" for note in imported.notes)),
     )
+
+
+def _read(
+    importer: Importer | JoiningImporter, source: Source, file: PinnedFile, path: Path, fetcher: Fetcher
+) -> Imported:
+    if isinstance(importer, JoiningImporter):
+        companions = {other.path: fetcher.fetch(source, other) for other in importer.companions(source, file)}
+        return importer.read_with(source, file, path, companions)
+    return importer.read(source, file, path)
+
+
+def _commit_stream(
+    lake: Home, importer: StreamingImporter, source: Source, file: PinnedFile, path: Path
+) -> tuple[tuple[Part, ...], Imported]:
+    """Append tables as they come and commit them with the last; return the parts and what the run says."""
+    run_id = str(importer.identify(source, file))
+    parts: list[Part] = []
+    for raw in importer.stream(source, file, path):
+        if raw.table == "runs":
+            [run] = raw.rows.to_pylist()
+            imported = Imported(
+                run_id, (raw,), run["n_source_rows"], run["n_unreadable_rows"], tuple(run["notes"])
+            )
+            return commit_parts(lake, run_id, parts, raw.rows), imported
+        parts.append(append(lake, raw.table, raw.rows, run_id))
+    raise InvalidSource(f"{run_id}: expected a run after its rows, found none")
 
 
 def _naming(uri: str, error: StoreError) -> StoreError:

@@ -46,6 +46,13 @@ class Exportable(StrEnum):
     LEARNING = "learning"
 
 
+class RepoKind(StrEnum):
+    """What a repository of the hub is."""
+
+    DATASET = "dataset"
+    MODEL = "model"
+
+
 def main() -> None:
     """Run the command line."""
     console.use_utf8()
@@ -104,6 +111,35 @@ def ingest(
         command_ingest.list_sources(sources or (), as_json=as_json)
     else:
         command_ingest.run(sources or (), mirror, dry_run=dry_run, as_json=as_json)
+
+
+@_command("coglake pin psych_101_test marcelbinz/Psych-101-test --file '*.jsonl' --write")
+def pin(
+    *,
+    source: Annotated[str, typer.Argument(help="Name of the source, as it is to be called here.")],
+    repo: Annotated[str, typer.Argument(help="owner/name on the Hugging Face hub.")],
+    kind: Annotated[RepoKind, typer.Option(help="What the repository is.")] = RepoKind.DATASET,
+    revision: Annotated[
+        str, typer.Option(help="Branch, tag or commit; the pin is the commit it stands for now.")
+    ] = "main",
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", help="A path or shell pattern of files; repeat it for several. All by default."
+        ),
+    ] = None,
+    licence: Annotated[str | None, typer.Option(help="The licence; by default what the hub states.")] = None,
+    description: Annotated[str | None, typer.Option(help="What the files are, in a sentence.")] = None,
+    is_written: Annotated[
+        bool, typer.Option("--write", help="Add the block to manifests/sources.toml.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the hub for commit and hashes of a repository. Print them as a block of sources.toml."""
+    from store import command_pin
+
+    wanted = command_pin.Wanted(source, repo, kind.value, revision, files or (), licence, description)
+    command_pin.run(wanted, is_written=is_written, as_json=as_json)
 
 
 @_command("coglake generate --agent uniform --modes bart --modes two_step")

@@ -114,6 +114,23 @@ def commit(
     conformed = [(table, conform(table, rows)) for table, rows in tables]
     runs = conform("runs", runs)
     parts = [append(lake, table, rows, run_id) for table, rows in conformed]
+    return commit_parts(lake, run_id, parts, runs)
+
+
+def commit_parts(lake: Home, run_id: str, parts: Sequence[Part], runs: pa.Table) -> tuple[Part, ...]:
+    """Commit a run whose parts are appended already, as those of a file that is larger than memory.
+
+    Parameters
+    ----------
+    runs
+        One row in the schema of ``runs``; its column ``parts`` is filled here.
+
+    Raises
+    ------
+    InvalidSource, LakeUnusable
+        As :func:`commit` does.
+    """
+    runs = conform("runs", runs)
     position = runs.schema.get_field_index("parts")
     field = runs.schema.field(position)
     hashes = pa.array([[part.sha256 for part in parts]] * runs.num_rows, type=field.type)

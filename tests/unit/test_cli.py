@@ -24,7 +24,7 @@ from store.schemas import RUNS
 from store.settings import Home
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("ingest", "generate", "fit", "build", "export", "sql", "status", "verify", "doctor", "demo")
+COMMANDS = ("ingest", "pin", "generate", "fit", "build", "export", "sql", "status", "verify", "doctor", "demo")
 TABLE_3 = """
     create table s1cogbench_modes as
     select 'cue' as mode_id, 1 as display_order, 'Evidence' as domain, 'Cue | judgment' as label,
@@ -482,7 +482,7 @@ def test_ingest_says_what_is_new(upstream):
     assert result.exit_code == 0
     assert result.stdout == (
         "tomi: 2 new, 0 present; 1,500 rows written from 700 read; "
-        "3 could not be parsed and carry the reason\n"
+        "3 have no usable response; notes say why\n"
         "  n\n"
     )
     assert asked == [("tomi", "m", False)]
