@@ -2,12 +2,12 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import rdata
 from numpy.typing import NDArray
 
 from store.errors import InvalidSource
@@ -61,11 +61,20 @@ def whole_number(column: str) -> str:
 
 
 def _objects(path: Path, where: str) -> dict[str, Any]:
+    # here: it brings pandas and xarray along, and few commands read a file of R
+    rdata = import_module("rdata")
+    constructors = {
+        **rdata.conversion.DEFAULT_CLASS_MAP,
+        "factor": _factor,
+        # a tibble is a data frame that prints in another way
+        "tbl_df": rdata.conversion.dataframe_constructor,
+        "tbl": rdata.conversion.dataframe_constructor,
+    }
     try:
         with warnings.catch_warnings():
             # classes without a constructor are read as what they are made of
             warnings.simplefilter("ignore")
-            objects = rdata.read_rda(path, constructor_dict=_CONSTRUCTORS)
+            objects = rdata.read_rda(path, constructor_dict=constructors)
     # damaged bytes fail wherever they happen to: in decompression, parsing or conversion
     except Exception as error:
         said = " ".join(str(error).split())
@@ -85,12 +94,3 @@ def _factor(codes: NDArray[np.int32], attributes: Mapping[str, Any]) -> NDArray[
         raise ValueError("a factor has a value that is none of its levels")
     found: NDArray[np.object_] = levels[np.where(is_missing, levels.size, positions) - 1]
     return found
-
-
-_CONSTRUCTORS: dict[Any, Any] = {
-    **rdata.conversion.DEFAULT_CLASS_MAP,
-    "factor": _factor,
-    # a tibble is a data frame that prints in another way
-    "tbl_df": rdata.conversion.dataframe_constructor,
-    "tbl": rdata.conversion.dataframe_constructor,
-}
