@@ -54,6 +54,7 @@ MODELS = (
     "stg_outputs",
     "stg_output_options",
     "stg_items",
+    "int_answers",
     "int_scored__credited_choice",
     "int_episode_sums",
     "int_episode_metrics__mean",

@@ -4,7 +4,7 @@
 {#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what
     it reads, is its version: scorer_sha. A build reads the parts that this version has not scored yet, and
     only those that hold a mode of the rule. Without a raw table the rule reads both: steps of modes that are
-    played, outputs of the others. -#}
+    played, outputs of the others. Without a name it is what all rules over the raw table share. -#}
 {% macro scored_rule(rule_name, raw_table=none) %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}
@@ -26,17 +26,21 @@ from (
     {%- set to_score -%}
         select distinct parts.part_id
         from {{ parts }} as parts
+        {%- if rule_name %}
         inner join {{ ref('s1cogbench_metrics') }} as metrics on parts.mode_id = metrics.mode_id
+        {%- endif %}
         {%- if not raw_table %}
         inner join {{ ref('s1cogbench_modes') }} as modes on parts.mode_id = modes.mode_id
         {%- endif %}
         where
-            metrics.rule = '{{ rule_name }}'
-            and parts.raw_table = {% if raw_table -%}
+            parts.raw_table = {% if raw_table -%}
                 '{{ raw_table }}'
             {%- else -%}
                 case when modes.is_played then 'steps' else 'outputs' end
             {%- endif %}
+        {%- if rule_name %}
+            and metrics.rule = '{{ rule_name }}'
+        {%- endif %}
         {%- if is_incremental() %}
             and parts.part_id not in (
                 select done.part_id from {{ this }} as done where done.scorer_sha = '{{ scorer_sha }}'
@@ -77,20 +81,29 @@ from (
 {% endmacro %}
 
 
-{#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models and of
-    what the uniform rules share. -#}
+{#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models, of what
+    the uniform rules share, and of the answers with what they read in turn. -#}
 {% macro inputs_of_model() %}
 {%- if execute -%}
+    {{ inputs_of(model.depends_on.nodes) }}
+{%- endif -%}
+{% endmacro %}
+
+
+{% macro inputs_of(node_ids) %}
     {#- a unit test has no graph -#}
     {%- set nodes = graph.get('nodes', {}) -%}
-    {%- for node_id in model.depends_on.nodes if node_id in nodes -%}
+    {%- for node_id in node_ids if node_id in nodes -%}
+        {%- set name = nodes[node_id].name -%}
         {%- if node_id.startswith('seed.') -%}
             {{ nodes[node_id].checksum.checksum }}
-        {%- elif '.stg_' in node_id or ('.int_uniform_' in node_id and '.int_uniform__' not in node_id) -%}
+        {%- elif name.startswith('stg_') or (name.startswith('int_uniform_') and '__' not in name) -%}
             {{ nodes[node_id].raw_code }}
+        {%- elif name == 'int_answers' -%}
+            {{ nodes[node_id].raw_code }}
+            {{ inputs_of(nodes[node_id].depends_on.nodes) }}
         {%- endif -%}
     {%- endfor -%}
-{%- endif -%}
 {% endmacro %}
 
 
@@ -137,28 +150,79 @@ from (
 {% endmacro %}
 
 
-{#- The legal options of every output, each with the log-probability that the engine gave it: null if it gave
-    none, or one that is none. Reads the CTEs outputs, options and items. -#}
-{% macro legal_options_of_outputs() %}
+{#- Answers of the rule's modes beside what each human did who was asked: one row per answer and response. An
+    answer that predicts one participant meets the response of this participant alone, any other those of all.
+    `place` is that of the response among the legal options, null if it is none of them. -#}
+{% macro predictions_of_people(rule_name) %}
+    with
+
+    answers as (
+
+        select * from {{ ref('int_answers') }}
+        where {{ is_new_part() }}
+
+    ),
+
+    responses as (
+
+        select * from {{ ref('stg_human_responses') }}
+
+    ),
+
+    modes as (
+        {{ modes_scored_by(rule_name) }}
+    )
+
     select
-        outputs.run_id,
-        outputs.item_id,
-        outputs.episode_id,
-        legal.option,
-        options.option is not null as is_given,
-        -- not a number counts as more than any number
-        case
-            when options.status = 'ok' and options.logprob_nats < cast('inf' as double) then options.logprob_nats
-        end as logprob_nats
-    from outputs
-    inner join items on outputs.item_id = items.item_id
-    cross join unnest(items.legal_options) as legal (option)
-    left join options
+        answers.*,
+        responses.participant_id as responder_id,
+        responses.response,
+        responses.weight as response_weight,
+        list_position(answers.legal_options, responses.response) as place
+    from answers
+    inner join responses
         on
-            outputs.run_id = options.run_id
-            and outputs.item_id = options.item_id
-            and outputs.episode_id = options.episode_id
-            and legal.option = options.option
+            answers.mode_id = responses.mode_id
+            and answers.item_id = responses.item_id
+            and coalesce(answers.participant_id, responses.participant_id) = responses.participant_id
+    where answers.mode_id in (select modes.mode_id from modes)
+{% endmacro %}
+
+
+{#- Negative log-likelihood of each human response, by one of the lists of log-probabilities of an answer. People
+    are independent, their responses are not: the participant is the episode. -#}
+{% macro likelihoods_of_people(rule_name, nats) %}
+    with
+
+    predictions as (
+        {{ predictions_of_people(rule_name) }}
+    ),
+
+    nlls as (
+
+        select
+            run_id,
+            mode_id,
+            responder_id as episode_id,
+            item_id,
+            cast(null as integer) as step_index,
+            '{{ rule_name }}' as rule,
+            cast(null as varchar) as readout,
+            case when likelihood_status = 'ok' then 0 - {{ nats }}[place] end as value,
+            response_weight as weight,
+            case
+                when likelihood_status = 'ok' and place is null then 'error' else likelihood_status
+            end as status,
+            case
+                when likelihood_status <> 'ok' then likelihood_reason
+                when place is null then 'what the human did is no legal option'
+            end as status_reason,
+            part_id
+        from predictions
+
+    )
+
+    select * from nlls
 {% endmacro %}
 
 

@@ -38,6 +38,7 @@ from (
             items.mode_id,
             items.metric,
             items.item_id,
+            items.n_items,
             items.weight,
             items.scale * known.{{ value }} as expectation
         from items

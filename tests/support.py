@@ -21,10 +21,12 @@ from store.settings import Home
 ROOT = Path(__file__).resolve().parents[1]
 MARTS = (
     "metrics",
+    "substitutes",
     "table_3",
     "uniform",
     "audit_published_cells",
     "audit_coverage",
+    "audit_item_counts",
     "audit_references",
     "audit_uniform_agent",
 )

@@ -15,7 +15,7 @@ published as (
 
 labels as (
 
-    select * from {{ ref('cogbench_published_labels') }}
+    select * from {{ ref('published_labels') }}
 
 ),
 
@@ -27,9 +27,14 @@ known_differences as (
 
 runs as (
 
-    -- published scores belong to the source whose raw files they came with
+    -- published scores belong to the source whose raw files they came with; of a reference one run stands
     select * from {{ ref('stg_runs') }}
-    where kind <> 'published'
+    where
+        kind not in ('published', 'reference', 'uniform')
+        or run_id in (
+            select standing.run_id from {{ ref('int_policy_runs') }} as standing
+            where standing.kind = 'reference'
+        )
 
 ),
 
@@ -42,6 +47,10 @@ episode_metrics as (
         episodes.metric,
         episodes.episode_id,
         episodes.value_scored,
+        case
+            when episodes.n_infinite > 0 then episodes.value_scored
+            else episodes.scale * {{ from_fixed('episodes.value_sum_fixed') }}
+        end as value_sum,
         episodes.n_planned,
         episodes.n_scored,
         episodes.status_reason as reason
@@ -86,7 +95,14 @@ compared as (
         coalesce(labels.metric, published.label) as metric,
         published.label as published_label,
         labels.scale * published.value as published,
-        coalesce(episode_metrics.value_scored, run_metrics.value_scored) as computed,
+        case
+            when labels.is_sum then episode_metrics.value_sum
+            else coalesce(episode_metrics.value_scored, run_metrics.value_scored)
+        end as computed,
+        -- a sum is as exact as its size allows
+        1e-6 * case when labels.is_sum then greatest(1, abs(labels.scale * published.value)) else 1 end
+            as tolerance,
+        labels.agent_id,
         coalesce(episode_metrics.n_planned, run_metrics.n_planned) as n_planned,
         coalesce(episode_metrics.n_scored, run_metrics.n_scored) as n_scored,
         covered.model_id is not null as is_covered,
@@ -102,13 +118,13 @@ compared as (
     left join covered
         on
             published.source_id = covered.source_id
-            and published.model_id = covered.model_id
+            and coalesce(labels.agent_id, published.model_id) = covered.model_id
             and published.mode_id = covered.mode_id
     left join episode_metrics
         on
             labels.level = 'episode'
             and published.source_id = episode_metrics.source_id
-            and published.model_id = episode_metrics.model_id
+            and coalesce(labels.agent_id, published.model_id) = episode_metrics.model_id
             and published.mode_id = episode_metrics.mode_id
             and labels.metric = episode_metrics.metric
             and published.episode_id = episode_metrics.episode_id
@@ -116,7 +132,7 @@ compared as (
         on
             labels.level = 'run'
             and published.source_id = run_metrics.source_id
-            and published.model_id = run_metrics.model_id
+            and coalesce(labels.agent_id, published.model_id) = run_metrics.model_id
             and published.mode_id = run_metrics.mode_id
             and labels.metric = run_metrics.metric
     left join known_differences
@@ -142,16 +158,20 @@ archive_scores as (
         computed - published as difference,
         case
             when published is null or computed is null then null
-            else abs(computed - published) <= 1e-6
+            else abs(computed - published) <= tolerance
         end as agrees,
         case
+            when not is_covered and agent_id is not null
+                then
+                    'reference ' || agent_id || ' has not been run: `coglake generate --agent ' || agent_id
+                    || '`'
             when not is_covered then 'the source holds no raw rows of this agent'
             when not is_computed_here then coalesce(note, 'no metric is declared for this label')
             when published is null and computed is null
                 then 'not defined: ' || coalesce(missing_reason, 'no rows')
             when published is null then 'the published cell is empty'
             when computed is null then coalesce(missing_reason, 'no rows of this episode')
-            when abs(computed - published) > 1e-6
+            when abs(computed - published) > tolerance
                 then coalesce(known_reason, 'unexplained difference')
             when n_scored < n_planned
                 then 'published over the ' || n_scored || ' scored of ' || n_planned || ' planned rows'

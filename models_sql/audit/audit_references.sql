@@ -102,6 +102,8 @@ explained as (
         *,
         case
             when acting_agent_id is null then waits_for
+            when run_id is null and run_reason is null and fills_cell and waits_for is not null
+                then acting_agent_id || ' waits: ' || waits_for
             when run_id is null
                 then
                     acting_agent_id || ' '

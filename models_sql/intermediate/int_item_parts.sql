@@ -31,7 +31,11 @@ candidates as (
         runs.importer_version,
         case when runs.kind <> 'schedule' then runs.source_uri end as source_file
     from parts
-    inner join runs on parts.run_id = runs.run_id
+    inner join runs
+        on
+            parts.run_id = runs.run_id
+            -- and not questions that an agent put to itself, such as halves of a panel
+            and runs.kind in ('items', 'schedule')
     inner join modes
         on
             parts.mode_id = modes.mode_id

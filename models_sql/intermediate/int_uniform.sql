@@ -8,6 +8,7 @@ known as (
         ref('int_uniform__credited_share'),
         ref('int_uniform__expected_reward'),
         ref('int_uniform__integer_report'),
+        ref('int_uniform__legal_share'),
         ref('int_uniform__log_legal'),
         ref('int_uniform__mouselab'),
         ref('int_uniform__mouselab_reveals'),
@@ -40,8 +41,8 @@ means as (
             when count(*) = count(expectation)
                 then {{ ordered_sum('weight * expectation') }} / nullif({{ ordered_sum('weight') }}, 0)
         end as value,
-        count(item_id) as n_items,
-        count(*) - count(expectation) as n_unknown,
+        cast(sum(n_items) as bigint) as n_items,
+        cast(coalesce(sum(n_items) filter (where expectation is null), 0) as bigint) as n_unknown,
         min(scorer_sha) as scorer_sha
     from known
     group by mode_id, metric

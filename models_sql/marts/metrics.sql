@@ -38,6 +38,7 @@ labelled as (
         metrics.n_error,
         metrics.n_too_long,
         metrics.n_missing_option,
+        metrics.n_infinite,
         case
             when metrics.n_scored < metrics.n_planned or metrics.value_scored is null
                 then coalesce(metrics.status_reason, 'not every planned row could be scored')

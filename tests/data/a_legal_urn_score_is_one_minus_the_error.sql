@@ -37,13 +37,13 @@ clips as (
 runs_inside as (
 
     select
-        outputs.run_id,
-        outputs.mode_id
-    from {{ ref('stg_outputs') }} as outputs
-    inner join clips on outputs.mode_id = clips.mode_id
-    group by outputs.run_id, outputs.mode_id
+        answers.run_id,
+        answers.mode_id
+    from {{ ref('int_answers') }} as answers
+    inner join clips on answers.mode_id = clips.mode_id
+    group by answers.run_id, answers.mode_id
     having bool_and(
-            outputs.status = 'ok' and outputs.response_number between clips.clip_low and clips.clip_high
+            answers.status = 'ok' and answers.response_number between clips.clip_low and clips.clip_high
         )
 
 )

@@ -815,15 +815,112 @@ def uniform_card_error(
 
 def human_nll(logprobs: Mapping[str, float], response: str) -> float:
     """Negative log-likelihood of a response among the options that are there, in nats."""
-    weights = {option: math.exp(logprob - max(logprobs.values())) for option, logprob in logprobs.items()}
-    share = weights[response] / math.fsum(weights.values())
-    return -math.log(share) if share else math.inf
+    highest = max(logprobs.values())
+    total = math.fsum(math.exp(logprob - highest) for logprob in logprobs.values())
+    return math.log(total) + highest - logprobs[response]
 
 
 def credited_of_likeliest(logprobs: Mapping[str, float], credited: Sequence[str]) -> Fraction:
     """Share of the likeliest options that are credited."""
     likeliest = [option for option, logprob in logprobs.items() if logprob == max(logprobs.values())]
     return Fraction(sum(option in credited for option in likeliest), len(likeliest))
+
+
+class Judged(NamedTuple):
+    """What one row of a rule is worth, or why it is worth nothing."""
+
+    value: float | None
+    why_not: str | None = None
+
+
+class Weighed(NamedTuple):
+    """One row of a rule with its cluster and weight."""
+
+    cluster: str
+    judged: Judged
+    weight: float
+
+
+def likelihood(
+    legal: Sequence[str] | None, given: Mapping[str, float | None], response: str, *, is_renormalised: bool
+) -> Judged:
+    """Judge one response, in nats: minus the log of what it was given, of all or of all that is legal."""
+    sound = _sound(legal, given)
+    if isinstance(sound, str):
+        return Judged(None, sound)
+    if response not in sound:
+        return Judged(None, "error")
+    return Judged(human_nll(sound, response) if is_renormalised else 0 - sound[response])
+
+
+def predicted_choice(
+    legal: Sequence[str] | None, given: Mapping[str, float | None], written: str | None, response: str
+) -> Judged:
+    """Judge by the likeliest legal options, or by what was written where nothing was said of them."""
+    if legal and not set(given) & set(legal):
+        choice = (written or "").strip()
+        if choice not in legal:
+            return Judged(None, "unparsed")
+        return Judged(float(choice == response)) if response in legal else Judged(None, "error")
+    sound = _sound(legal, given)
+    if isinstance(sound, str):
+        return Judged(None, sound)
+    return (
+        Judged(float(credited_of_likeliest(sound, [response])))
+        if response in sound
+        else Judged(None, "error")
+    )
+
+
+def credited_probability(
+    legal: Sequence[str] | None, given: Mapping[str, float | None], credited: Sequence[str] | None
+) -> Judged:
+    """Judge by what all credited options together have of what is legal."""
+    sound = _sound(legal, given)
+    if isinstance(sound, str):
+        return Judged(None, sound)
+    if credited is None:
+        return Judged(None, "error")
+    return Judged(math.fsum(math.exp(-human_nll(sound, option)) for option in credited if option in sound))
+
+
+def _sound(legal: Sequence[str] | None, given: Mapping[str, float | None]) -> dict[str, float] | str:
+    """Return what every legal option was given, or why that is not known."""
+    if not legal:
+        return "error"
+    sound: dict[str, float] = {}
+    for option in legal:
+        logprob = given.get(option)
+        if logprob is None or math.isnan(logprob) or logprob == math.inf:
+            return "missing_option"
+        sound[option] = logprob
+    return "error" if max(sound.values()) == -math.inf else sound
+
+
+def weighed(rows: Sequence[Weighed], scale: float = 1) -> dict[str, float | int | None]:
+    """Return the weighted mean of what could be judged, its standard error by clusters, and the counts."""
+    scored = [(row.cluster, row.judged.value, row.weight) for row in rows if row.judged.value is not None]
+    values, weights = [value for _, value, _ in scored], [weight for _, _, weight in scored]
+    n_infinite = sum(math.isinf(value) for value in values)
+    mean = math.inf if n_infinite else weighted_mean(values, weights) if values else None
+    clusters = {cluster for cluster, _, _ in scored}
+    se = None
+    if len(clusters) > 1 and not n_infinite and mean is not None:
+        pulls: dict[str, Fraction] = defaultdict(Fraction)
+        for cluster, value, weight in scored:
+            pulls[cluster] += Fraction(weight) * (Fraction(value) - Fraction(mean))
+        squares = float(sum(pull**2 for pull in pulls.values()))
+        se = scale * math.sqrt(len(clusters) / (len(clusters) - 1) * squares) / math.fsum(weights)
+    reasons = [row.judged.why_not for row in rows]
+    return {
+        "value_scored": None if mean is None else scale * mean,
+        "se": se,
+        "n_planned": len(rows),
+        "n_scored": len(scored),
+        "n_clusters": len(clusters),
+        "n_infinite": n_infinite,
+        **{f"n_{name}": reasons.count(name) for name in ("unparsed", "error", "too_long", "missing_option")},
+    }
 
 
 # ---- printing ----

@@ -108,6 +108,7 @@ CONDITIONS = [
 MOUSELAB_PREDICTION = {1: 63, 2: 167, 3: 576, 4: 2212, 5: 11096, 6: 4280, 7: 1385, 8: 464, 9: 120}
 # options -> responses
 PRAGMATICS = ((2, 14960), (4, 3 * 7480), (4, 9350), (5, 9350), (5, 7480))
+HIT_BY_CHANCE = sum(n / k for k, n in PRAGMATICS) / sum(n for _, n in PRAGMATICS)
 SELF_ASSESSMENT = [5] * 20 + [21] * 2 + [101] * 2 + [11] * 4
 CONTEXTS = [[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]]
 RATES = [[0.3, 0.6, 0.4, 0.7], [0.25, 0.25, 0.75, 0.5]]
@@ -169,7 +170,8 @@ def printed_lake(tmp_path_factory, empty_lake, project) -> Home:
     lake = copy_lake(empty_lake, tmp_path_factory.mktemp("printed") / "lake")
     for mode_id, rows in printed_items().items():
         add_run(lake, f"schedule-{mode_id}", mode_id, {"items": named(mode_id, rows)})
-    # none of these is an item of its mode: an older schedule, an archived run, a substitute
+    # none of these is an item of its mode: an older schedule, an archived run, another source, questions for
+    # fitting, and what an agent asks itself
     add_run(
         lake,
         "schedule-bart-v0",
@@ -192,8 +194,14 @@ def printed_lake(tmp_path_factory, empty_lake, project) -> Home:
         "wcst_prediction",
         {"items": named("substitute", [choice(0, 4)])},
         source_id="wcst_prl",
-        **archived,
+        kind="items",
+        importer_version=9,
+        source_uri="a file",
     )
+    fitting = [choice(9, 5, split="train", prompt=None)]
+    add_run(lake, "fitting", "pragmatic_interpretation", {"items": named("fitting", fitting)})
+    halved = {"items": named("halves", [report(0, 1.0, 0, 100)])}
+    add_run(lake, "halves", "nonliteral_number", halved, kind="reference", model_id="split_half")
     built(lake, project)
     return lake
 
@@ -216,11 +224,19 @@ def printed(printed_lake) -> dict[tuple[str, str], Row]:
         ("instrumental_learning", "mean_reward", 0.5, 4),
         ("temporal_discounting", "later_reward", 50, 2),
         ("restless_bandit", "better_arm", 50, 80),
-        ("mouselab_prediction", "human_nll", 1.6336348460, 9),
-        ("pragmatic_interpretation", "human_nll", 1.2822683175, 5),
-        ("self_assessment", "human_nll", 2.0392723303, 28),
+        ("mouselab_prediction", "human_nll_renormalised", 1.6336348460, 9),
+        ("pragmatic_interpretation", "human_nll_renormalised", 1.2822683175, 5),
+        ("self_assessment", "human_nll_renormalised", 2.0392723303, 28),
+        ("self_assessment", "human_nll_raw", 2.0392723303, 28),
+        # one of k likeliest, for each of the responses that a weight stands for
+        ("pragmatic_interpretation", "choice_accuracy", 100 * HIT_BY_CHANCE, 5),
         # from the declaration alone
-        ("wcst_prediction", "human_nll", math.log(4), 0),
+        ("wcst_prediction", "human_nll_renormalised", math.log(4), 0),
+        ("wcst_prediction", "human_nll_raw", math.log(4), 0),
+        ("wcst_prediction", "choice_accuracy", 25, 0),
+        ("wcst_prediction_prl", "human_nll_renormalised", math.log(4), 0),
+        ("rlwm", "correct_probability", 100 / 3, 0),
+        ("rlwm", "human_nll_renormalised", math.log(3), 0),
         ("rlwm", "accuracy", 100 / 3, 0),
     ],
 )
@@ -428,7 +444,8 @@ def other_items() -> dict[str, list[Row]]:
     }
 
 
-# modes whose items come with what humans did; of the other predictions nothing can be scored
+# modes whose items come with what humans did; of other predictions, such as those of self-assessment, nothing
+# can be scored
 PREDICTED = (
     "multiple_cue_judgment",
     "multi_attribute_choice",
@@ -437,7 +454,6 @@ PREDICTED = (
     "horizon_prediction",
     "mouselab_prediction",
 )
-WITHOUT_RESPONSES = "self_assessment"
 
 
 def human_responses(mode_id: str, items: Sequence[Row]) -> list[Row]:
@@ -748,29 +764,47 @@ def test_a_prediction_weighs_as_the_humans_who_answered(lake, written, mode_id):
         [oracles.uniform_nll(n_legal[row["item_id"]]) for row in responses],
         [row["weight"] for row in responses],
     )
-    assert uniform(lake, mode_id, "human_nll")["value"] == close(expected)
+    for metric in ("human_nll_renormalised", "human_nll_raw"):
+        assert uniform(lake, mode_id, metric)["value"] == close(expected)
+    hits = oracles.weighted_mean(
+        [Fraction(100, n_legal[row["item_id"]]) for row in responses],
+        [row["weight"] for row in responses],
+    )
+    assert uniform(lake, mode_id, "choice_accuracy")["value"] == close(hits)
 
 
 # ---- the uniform agent ----
 
 
 def test_the_uniform_agent_over_given_items_scores_the_uniform_cell(lake):
-    rows = {row["mode_id"]: row for row in query(lake, "select * from audit_uniform_agent")}
+    audited = query(lake, "select * from audit_uniform_agent")
+    rows = {(row["mode_id"], row["metric"]): row for row in audited}
     # without items there is nothing to answer
-    unidentified = {"wcst_prediction", "hybrid_sampling"}
-    answered = {mode_id for mode_id, mode in modes().items() if mode["is_played"] == "false"}
-    assert set(rows) == answered - unidentified
+    answered = {
+        mode_id
+        for mode_id, mode in modes().items()
+        if mode["is_played"] == "false" and not mode["variant_of"]
+    } - {"wcst_prediction", "hybrid_sampling"}
+    assert {mode_id for mode_id, _ in rows} == answered
     assert {row["is_sampled"] for row in rows.values()} == {False}
-    nothing = rows.pop(WITHOUT_RESPONSES)
-    assert (nothing["played"], nothing["agrees"]) == (None, None)
-    assert nothing["reason"] == "the run holds no rows for human_nll"
-    for mode_id, row in rows.items():
-        assert row["played"] == approx(row["exact"], abs=1e-12), mode_id
-        assert row["agrees"] is True, mode_id
-        [cell] = query(
-            lake, "select value from table_3 where column_id = 'uniform' and mode_id = $1", mode_id
-        )
-        assert cell["value"] == row["exact"]
+    of_people = {
+        (row["mode_id"], row["metric"])
+        for row in query(lake, "select * from s1cogbench_metrics where is_per_response")
+    }
+    declared = query(lake, "select * from s1cogbench_metrics where is_primary")
+    primary = {row["mode_id"]: row["metric"] for row in declared}
+    for (mode_id, metric), row in rows.items():
+        if (mode_id, metric) in of_people and mode_id not in PREDICTED:
+            assert (row["played"], row["agrees"]) == (None, None)
+            assert row["reason"] == f"the run holds no rows for {metric}"
+            continue
+        assert row["played"] == approx(row["exact"], abs=1e-12), (mode_id, metric)
+        assert row["agrees"] is True, (mode_id, metric)
+        if metric == primary[mode_id]:
+            [cell] = query(
+                lake, "select value from table_3 where column_id = 'uniform' and mode_id = $1", mode_id
+            )
+            assert cell["value"] == row["exact"]
 
 
 def test_the_uniform_agent_and_schedules_are_no_columns(lake):
@@ -825,7 +859,7 @@ def test_human_nll_renormalises_over_the_legal_options(lake, written, engine):
     found, responses = logprobs(engine[mode_id]), human_responses(mode_id, written[mode_id])
     nlls = [oracles.human_nll(found[row["item_id"]], row["response"]) for row in responses]
     weights = [row["weight"] for row in responses]
-    row = scored(lake, f"engine-{mode_id}", "human_nll")
+    row = scored(lake, f"engine-{mode_id}", "human_nll_renormalised")
     assert row["value"] == close(oracles.weighted_mean(nlls, weights))
     assert row["n"] == len(responses)
     # participants are independent, their responses are not
@@ -837,10 +871,16 @@ def test_human_nll_renormalises_over_the_legal_options(lake, written, engine):
     assert (row["se"], row["n_clusters"]) == (approx(se, rel=1e-9), n)
 
 
-def test_one_impossible_response_makes_the_cell_infinite_and_not_missing(lake):
+def test_one_impossible_response_makes_the_cell_infinite_and_not_missing(lake, written):
     [cell] = query(lake, "select * from table_3 where column_id = 'engine' and mode_id = 'politeness'")
     assert (cell["value"], cell["printed"], cell["status"]) == (math.inf, "+∞", "complete")
     assert cell["se"] is None
+    first, *others = human_responses("politeness", written["politeness"])
+    done = (first["item_id"], first["response"])
+    n_infinite = 1 + sum((row["item_id"], row["response"]) == done for row in others)
+    for metric in ("human_nll_renormalised", "human_nll_raw"):
+        row = scored(lake, "engine-politeness", metric)
+        assert (row["value"], row["n_infinite"]) == (math.inf, n_infinite)
 
 
 def test_an_option_without_a_log_probability_withholds_the_cell(lake, written):
@@ -981,7 +1021,10 @@ def test_a_printed_reference_says_why_it_cannot_be_met(lake):
     assert "not published" in by_mode["wcst_autonomous"]["reason"]
 
 
-def test_every_reference_cell_is_audited(reference_audit):
+def test_every_reference_cell_is_audited(lake, reference_audit):
+    assert [row["mode_id"] for row in query(lake, "select mode_id from s1cogbench_references")] == list(
+        modes()
+    )
     assert {mode_id for mode_id, _ in reference_audit} == set(modes())
     for (mode_id, _), row in reference_audit.items():
         assert row["target"] and row["aggregation"] and row["kind"], mode_id

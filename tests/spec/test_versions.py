@@ -269,6 +269,25 @@ def test_a_new_column_of_a_rule_reaches_every_old_row(edits):
     assert edits.widened.rows == edits.first.rows
 
 
+def test_changed_answers_change_the_version_of_every_rule_that_reads_them_and_of_no_other(
+    tmp_path, demo_lake
+):
+    lake, project = copy_lake(demo_lake, tmp_path / "lake"), copy_project(tmp_path / "project")
+    answers = project / SCORED / "int_answers.sql"
+    original = answers.read_text()
+    assert original.count("coalesce(items.weight, 1)") == 1
+    answers.write_text(original.replace("coalesce(items.weight, 1)", "coalesce(items.weight, 1.0)"))
+    built(lake, project)
+    before, after = snapshot(demo_lake), snapshot(lake)
+    reading = {rule for rule, sql in after.compiled.items() if '"int_answers"' in sql and rule in after.shas}
+    # a choice is scored by the same rule in steps and in answers
+    assert {"credited_choice", "report_error", "clipped_report_score"} <= reading
+    changed = {rule for rule, shas in after.shas.items() if shas.isdisjoint(before.shas[rule])}
+    assert changed == reading
+    assert {rule: len(shas) for rule, shas in after.shas.items()} == dict.fromkeys(after.shas, 1)
+    assert after.rows == before.rows
+
+
 # ---- threads, time zones, order of arrival ----
 
 

@@ -50,8 +50,17 @@ PLAYED = {
     "temporal_discounting",
     "two_step",
 }
-# on the hub, and not pinned yet
-UNPINNED = {"psych_101"}
+# other data than those behind the published row, each in the order of the rows
+VARIANTS = {
+    "multi_attribute_choice_frequencies": "multi_attribute_choice",
+    "multi_attribute_choice_heck2017": "multi_attribute_choice",
+    "weather_prediction_hmmr": "weather_prediction",
+    "wcst_prediction_prl": "wcst_prediction",
+    "temporal_discounting_bickel": "temporal_discounting",
+    "temporal_discounting_titration": "temporal_discounting",
+    "temporal_discounting_kirby": "temporal_discounting",
+    "temporal_discounting_hbayesdm": "temporal_discounting",
+}
 
 
 def blocks(name):
@@ -68,8 +77,18 @@ def printf(value, decimals):
 
 
 @pytest.fixture(scope="module")
-def modes():
+def every_mode():
     return {row["mode_id"]: row for row in rows("s1cogbench_modes")}
+
+
+@pytest.fixture(scope="module")
+def modes(every_mode):
+    return {mode: row for mode, row in every_mode.items() if not row["variant_of"]}
+
+
+@pytest.fixture(scope="module")
+def variants(every_mode):
+    return {mode: row for mode, row in every_mode.items() if row["variant_of"]}
 
 
 # files
@@ -186,7 +205,7 @@ def test_the_items_of_a_mode_come_from_a_pinned_source_or_a_schedule(modes):
     assert {mode: modes[mode]["item_source_id"] for mode in schedules.values()} == {
         mode: name for name, mode in schedules.items()
     }
-    known = set(blocks("sources")) | set(schedules) | UNPINNED
+    known = set(blocks("sources")) | set(schedules)
     for mode, row in modes.items():
         assert row["item_source_id"] in known or not row["item_source_id"], mode
         assert PLAYED.isdisjoint({mode}) or row["item_source_id"] in schedules, mode
@@ -194,11 +213,41 @@ def test_the_items_of_a_mode_come_from_a_pinned_source_or_a_schedule(modes):
     assert unidentified == {"wcst_prediction", "hybrid_sampling"}
 
 
+# variants
+
+
+def test_variants_follow_the_published_rows_and_each_names_its_own(modes, variants, every_mode):
+    assert list(every_mode) == [*modes, *variants]
+    assert {mode: row["variant_of"] for mode, row in variants.items()} == VARIANTS
+    assert [int(row["display_order"]) for row in variants.values()] == list(range(28, 28 + len(VARIANTS)))
+    labels = [row["label"] for row in every_mode.values()]
+    assert len(set(labels)) == len(labels)
+
+
+def test_a_variant_is_scored_as_its_row_is_on_given_items_of_another_source(modes, variants):
+    sources = set(blocks("sources"))
+    for mode, row in variants.items():
+        published = modes[row["variant_of"]]
+        same = ("domain", "primary_target", "direction", "unit", "decimals", "scored_rule", "uniform_rule")
+        assert {name: row[name] for name in same} == {name: published[name] for name in same}, mode
+        assert row["is_played"] == "false", mode
+        assert row["item_source_id"] in sources - {published["item_source_id"]}, mode
+        assert row["source_status"] == "substitute", mode
+
+
+def test_nothing_is_printed_of_a_variant(variants):
+    assert [mode for mode, row in variants.items() if row["uniform_printed"]] == []
+    assert [row["mode_id"] for row in rows("s1cogbench_published") if row["mode_id"] in variants] == []
+    printed = ("reference_printed", "reference_mark", "value_unrounded")
+    references = [row for row in rows("s1cogbench_references") if row["mode_id"] in variants]
+    assert [row["mode_id"] for row in references if any(row[name] for name in printed)] == []
+
+
 # references
 
 
-def test_every_mode_has_one_reference_row_in_the_same_order(modes):
-    assert [row["mode_id"] for row in rows("s1cogbench_references")] == list(modes)
+def test_every_mode_has_one_reference_row_in_the_same_order(every_mode):
+    assert [row["mode_id"] for row in rows("s1cogbench_references")] == list(every_mode)
 
 
 def test_unrounded_reference_prints_as_the_cell_by_printf_and_not_by_half_up(modes):
@@ -212,8 +261,9 @@ def test_unrounded_reference_prints_as_the_cell_by_printf_and_not_by_half_up(mod
     assert (checked["weather_prediction"], checked["restless_bandit"]) == ("78.2", "68.8")
 
 
-def test_a_footnote_mark_stands_on_as_many_references_as_its_footnote_covers():
-    marks = Counter(row["reference_mark"] for row in rows("s1cogbench_references"))
+def test_a_footnote_mark_stands_on_as_many_references_as_its_footnote_covers(modes):
+    references = [row for row in rows("s1cogbench_references") if row["mode_id"] in modes]
+    marks = Counter(row["reference_mark"] for row in references)
     assert marks == {"†": 6, "¶": 9, "∗": 2, "§": 1, "": 9}
 
 
@@ -227,7 +277,7 @@ def test_human_type_means_responses_without_a_fitted_model():
         assert (row["reference_type"] == "human") == (row["kind"] == "human"), row["mode_id"]
 
 
-def test_what_a_reference_is_scored_against_fits_the_rule_of_its_mode(modes):
+def test_what_a_reference_is_scored_against_fits_the_rule_of_its_mode(every_mode):
     targets = {
         ("human_nll", "false"): {"human_response"},
         ("report_error", "false"): {"posterior", "human_report", "human_mean"},
@@ -237,8 +287,10 @@ def test_what_a_reference_is_scored_against_fits_the_rule_of_its_mode(modes):
         ("episode_return", "true"): {"own_outcome"},
     }
     for row in rows("s1cogbench_references"):
-        mode = modes[row["mode_id"]]
-        assert row["target"] in targets[mode["scored_rule"], mode["is_played"]], row["mode_id"]
+        mode = every_mode[row["mode_id"]]
+        # what people chose in a task that agents play is their own choice too
+        published = every_mode[mode["variant_of"] or mode["mode_id"]]
+        assert row["target"] in targets[published["scored_rule"], published["is_played"]], row["mode_id"]
         assert row["decimals"] == mode["decimals"], row["mode_id"]
 
 
@@ -246,14 +298,15 @@ def test_an_agent_that_fills_a_cell_is_no_stand_in_and_every_other_cell_says_wha
     agents = load_agents()
     for row in rows("s1cogbench_references"):
         filling, standing_in = row["agent_id"], row["stand_in_agent_id"]
-        assert bool(filling) != bool(row["waits_for"]), row["mode_id"]
+        # an agent whose people cannot be had waits for them too
+        assert filling or row["waits_for"], row["mode_id"]
         if filling:
             assert agents[filling].provenance != "substitute", filling
         if standing_in:
             assert agents[standing_in].provenance == "substitute", standing_in
 
 
-def test_whoever_fills_a_cell_or_stands_in_for_it_is_a_reference_that_plays_its_mode():
+def test_whoever_fills_a_cell_or_stands_in_for_it_is_a_reference_that_acts_in_its_mode():
     agents, schedules = load_agents(), load_schedules()
     named = {
         (row["mode_id"], agent)
@@ -264,9 +317,10 @@ def test_whoever_fills_a_cell_or_stands_in_for_it_is_a_reference_that_plays_its_
     assert named
     for mode, agent in named:
         assert agents[agent].kind == "reference", agent
-        # an agent without a schedule plays all modes, and so is the reference of none
-        assert agents[agent].schedule in schedules, agent
-        assert schedules[agents[agent].schedule].mode == mode, agent
+        # an agent that names neither a schedule nor modes acts in all, and so is the reference of none
+        schedule = agents[agent].schedule
+        acts_in = {schedules[schedule].mode} if schedule else set(agents[agent].predicts)
+        assert mode in acts_in, agent
 
 
 def test_a_printed_reference_that_cannot_be_met_says_why_in_its_note():

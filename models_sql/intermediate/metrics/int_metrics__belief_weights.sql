@@ -1,8 +1,8 @@
 with
 
-outputs as (
+reports as (
 
-    select * from {{ ref('stg_outputs') }}
+    select * from {{ ref('int_answers') }}
 
 ),
 
@@ -32,19 +32,19 @@ clips as (
 answers as (
 
     select
-        outputs.run_id,
-        outputs.mode_id,
-        outputs.episode_id,
+        reports.run_id,
+        reports.mode_id,
+        reports.episode_id,
         cast(items.facts_json ->> '$.prior' as double) as prior_left,
         cast(items.facts_json ->> '$.likelihood' as double) as likelihood_left,
         -- greatest() and least() pass over null, so a missing report is kept apart
         case
-            when outputs.response_number is not null
-                then greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
+            when reports.response_number is not null
+                then greatest(clips.clip_low, least(clips.clip_high, reports.response_number))
         end as report
-    from outputs
-    inner join items on outputs.item_id = items.item_id
-    inner join clips on outputs.mode_id = clips.mode_id
+    from reports
+    inner join items on reports.item_id = items.item_id
+    inner join clips on reports.mode_id = clips.mode_id
 
 ),
 
@@ -267,6 +267,7 @@ finished as (
         cast(0 as bigint) as n_error,
         cast(0 as bigint) as n_too_long,
         cast(0 as bigint) as n_missing_option,
+        cast(0 as bigint) as n_infinite,
         named.n_clusters,
         case
             when named.variance is not null

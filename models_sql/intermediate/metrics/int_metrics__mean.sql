@@ -19,6 +19,7 @@ totals as (
         cast(sum(n_error) as bigint) as n_error,
         cast(sum(n_too_long) as bigint) as n_too_long,
         cast(sum(n_missing_option) as bigint) as n_missing_option,
+        cast(sum(n_infinite) as bigint) as n_infinite,
         count(*) filter (where n_scored > 0) as n_clusters,
         {{ from_fixed('sum(weight_sum_fixed)') }} as weight_sum,
         case
@@ -84,6 +85,7 @@ metrics as (
         totals.n_error,
         totals.n_too_long,
         totals.n_missing_option,
+        totals.n_infinite,
         totals.n_clusters,
         case
             when totals.n_clusters > 1 then

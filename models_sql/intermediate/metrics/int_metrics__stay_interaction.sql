@@ -100,6 +100,7 @@ interactions as (
         cast(0 as bigint) as n_error,
         cast(0 as bigint) as n_too_long,
         cast(0 as bigint) as n_missing_option,
+        cast(0 as bigint) as n_infinite,
         spread.n_clusters,
         case
             when estimates.n_cells = 4 and spread.n_clusters > 1 then

@@ -2,16 +2,10 @@
 
     with
 
-    outputs as (
+    answers as (
 
-        select * from {{ ref('stg_outputs') }}
+        select * from {{ ref('int_answers') }}
         where {{ is_new_part() }}
-
-    ),
-
-    items as (
-
-        select * from {{ ref('stg_items') }}
 
     ),
 
@@ -31,26 +25,26 @@
         -- a number outside the support is moved to its edge, as the publisher of the urn scores does;
         -- greatest() and least() pass over null, so a missing report is kept apart
         select
-            outputs.run_id,
-            outputs.mode_id,
-            outputs.episode_id,
-            outputs.item_id,
+            answers.run_id,
+            answers.mode_id,
+            answers.episode_id,
+            answers.item_id,
             cast(null as integer) as step_index,
             'clipped_report_score' as rule,
             cast(null as varchar) as readout,
             case
-                when outputs.response_number is not null then
+                when answers.response_number is not null then
                     1 - abs(
-                        items.target - greatest(clips.clip_low, least(clips.clip_high, outputs.response_number))
+                        answers.target
+                        - greatest(clips.clip_low, least(clips.clip_high, answers.response_number))
                     )
             end as value,
-            coalesce(items.weight, 1) as weight,
-            items.target,
-            outputs.report_spacing,
-            outputs.part_id
-        from outputs
-        inner join clips on outputs.mode_id = clips.mode_id
-        left join items on outputs.item_id = items.item_id
+            answers.weight,
+            answers.target,
+            answers.report_spacing,
+            answers.part_id
+        from answers
+        inner join clips on answers.mode_id = clips.mode_id
 
     ),
 

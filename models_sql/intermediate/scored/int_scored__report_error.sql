@@ -2,16 +2,10 @@
 
     with
 
-    outputs as (
+    answers as (
 
-        select * from {{ ref('stg_outputs') }}
+        select * from {{ ref('int_answers') }}
         where {{ is_new_part() }}
-
-    ),
-
-    items as (
-
-        select * from {{ ref('stg_items') }}
 
     ),
 
@@ -23,19 +17,13 @@
 
         -- a report is a number, or is spread evenly over a range and then has the mean distance of what it covers
         select
-            outputs.*,
-            items.target,
-            coalesce(items.weight, 1) as weight,
+            *,
             case
-                when outputs.report_spacing is null then abs(outputs.response_number - items.target)
-                else
-                    {{ spread_error(
-                        'items.target', 'outputs.report_low', 'outputs.report_high', 'outputs.report_spacing'
-                    ) }}
+                when report_spacing is null then abs(response_number - target)
+                else {{ spread_error('target', 'report_low', 'report_high', 'report_spacing') }}
             end as distance
-        from outputs
-        left join items on outputs.item_id = items.item_id
-        where outputs.mode_id in (select modes.mode_id from modes)
+        from answers
+        where mode_id in (select modes.mode_id from modes)
 
     ),
 

@@ -2,16 +2,10 @@
 
     with
 
-    outputs as (
+    answers as (
 
-        select * from {{ ref('stg_outputs') }}
+        select * from {{ ref('int_answers') }}
         where {{ is_new_part() }}
-
-    ),
-
-    items as (
-
-        select * from {{ ref('stg_items') }}
 
     ),
 
@@ -23,21 +17,22 @@
 
         -- the source holds finished readouts, one item each, and not the answers behind them
         select
-            outputs.run_id,
-            outputs.mode_id,
-            outputs.episode_id,
-            outputs.item_id,
+            run_id,
+            mode_id,
+            episode_id,
+            item_id,
             cast(null as integer) as step_index,
             'reported_value' as rule,
-            items.template_id as readout,
-            case when outputs.status = 'ok' then outputs.response_number end as value,
-            items.weight,
-            outputs.status,
-            outputs.status_reason,
-            outputs.part_id
-        from outputs
-        inner join items on outputs.item_id = items.item_id
-        where outputs.mode_id in (select modes.mode_id from modes)
+            template_id as readout,
+            case when status = 'ok' then response_number end as value,
+            weight,
+            status,
+            status_reason,
+            part_id
+        from answers
+        where
+            is_known
+            and mode_id in (select modes.mode_id from modes)
 
     )
 

@@ -20,6 +20,7 @@
             mode_id,
             metric,
             item_id,
+            n_items,
             weight,
             scale * list_aggregate(means, 'fsum') / len(means) as expectation
         from items

@@ -17,6 +17,7 @@
             mode_id,
             metric,
             item_id,
+            n_items,
             weight,
             scale * {{ spread_error('target', 'support_low', 'support_high', 1) }} as expectation
         from items

@@ -18,6 +18,7 @@
             mode_id,
             metric,
             item_id,
+            n_items,
             weight,
             scale * ln(n_legal) as expectation
         from items

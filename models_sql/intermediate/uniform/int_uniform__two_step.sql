@@ -22,6 +22,7 @@
             mode_id,
             metric,
             item_id,
+            n_items,
             weight,
             scale * list_aggregate(rates, 'fsum') / len(rates) as expectation
         from items

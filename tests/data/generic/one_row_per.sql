@@ -1,5 +1,5 @@
 {#- Declared rows that do not appear exactly once, and rows that nobody declared. -#}
-{% test one_row_per(model, column, parent, parent_key, where='true') %}
+{% test one_row_per(model, column, parent, parent_key, where='true', parent_where='true') %}
 with
 
 found as (
@@ -17,7 +17,7 @@ select
     parents.{{ parent_key }} as declared,
     found.found_key,
     found.n_rows
-from {{ parent }} as parents
+from (select * from {{ parent }} where {{ parent_where }}) as parents
 full outer join found on parents.{{ parent_key }} = found.found_key
 where
     parents.{{ parent_key }} is null
