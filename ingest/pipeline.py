@@ -310,7 +310,8 @@ def _naming(uri: str, error: StoreError) -> StoreError:
 
 
 def _state(lake: Home, source: Source, plan: _Plan) -> str:
-    files = (*plan.new, *plan.present)
+    # files that hold no rows count only where there are no others
+    files = (*plan.new, *plan.present) or source.files
     if source.id in IMPORTERS and plan.present:
         partly = f"partly imported ({len(plan.present)} of {len(files)} files)"
         return partly if plan.new else "imported"

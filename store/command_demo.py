@@ -121,6 +121,7 @@ def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
         cross join unnest(range(1, len($columns) + 1)) as shown (place)
         left join table_3 as cells
             on modes.mode_id = cells.mode_id and cells.column_id = $columns[shown.place]
+        where modes.variant_of is null
         group by modes.label, modes.display_order
         order by modes.display_order
         """,

@@ -25,6 +25,7 @@ _MODES = """
     select mode_id, domain, label, primary_target, direction, reference_mark, reference_type
     from s1cogbench_modes
     left join s1cogbench_references using (mode_id)
+    where variant_of is null
     order by display_order
 """
 _CELLS = """

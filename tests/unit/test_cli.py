@@ -24,11 +24,23 @@ from store.schemas import RUNS
 from store.settings import Home
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("ingest", "pin", "generate", "fit", "build", "export", "sql", "status", "verify", "doctor", "demo")
+COMMANDS = (
+    "ingest",
+    "pin",
+    "generate",
+    "fit",
+    "build",
+    "export",
+    "sql",
+    "status",
+    "verify",
+    "doctor",
+    "demo",
+)
 TABLE_3 = """
     create table s1cogbench_modes as
-    select 'cue' as mode_id, 1 as display_order, 'Evidence' as domain, 'Cue | judgment' as label,
-        'Human NLL' as primary_target, 'lower' as direction;
+    select 'cue' as mode_id, 1 as display_order, null as variant_of, 'Evidence' as domain,
+        'Cue | judgment' as label, 'Human NLL' as primary_target, 'lower' as direction;
     create table s1cogbench_references as
     select 'cue' as mode_id, '†' as reference_mark, 'human fit' as reference_type;
     create table table_3 as

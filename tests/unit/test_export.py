@@ -25,9 +25,10 @@ def con():
         con.execute(
             """
             create table s1cogbench_modes as from (values
-                ('urn', 2, 'Evidence', 'Bayesian urn', 'Posterior MAE', 'lower'),
-                ('cue', 1, 'Evidence', 'Multiple-cue judgment', 'Human NLL', 'lower')
-            ) as t(mode_id, display_order, domain, label, primary_target, direction);
+                ('urn', 2, null, 'Evidence', 'Bayesian urn', 'Posterior MAE', 'lower'),
+                ('other_cue', 3, 'cue', 'Evidence', 'Other data', 'Human NLL', 'lower'),
+                ('cue', 1, null, 'Evidence', 'Multiple-cue judgment', 'Human NLL', 'lower')
+            ) as t(mode_id, display_order, variant_of, domain, label, primary_target, direction);
             create table s1cogbench_references as from (values
                 ('cue', '†', 'human fit')
             ) as t(mode_id, reference_mark, reference_type);
