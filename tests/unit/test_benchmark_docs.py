@@ -147,7 +147,7 @@ EXAMPLES = [
         ),
     ),
     (
-        "Horizon, prediction",
+        "Horizon, prediction (Psych-101 experiments)",
         "psych_101",
         dict(
             options="J, N",

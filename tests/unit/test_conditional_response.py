@@ -140,4 +140,4 @@ def test_it_learns_from_training_participants_and_is_named_in_the_manifest():
     assert isinstance(ConditionalResponse(), PredictsPeople)
     assert ConditionalResponse().exposure == "training_participants"
     agent = load_agents()["recent_probes_matrix"]
-    assert agent.made() == ConditionalResponse() and agent.predicts == ("recent_probes",)
+    assert agent.made() == ConditionalResponse() and agent.predicts[0] == "recent_probes"

@@ -60,6 +60,8 @@ VARIANTS = {
     "temporal_discounting_titration": "temporal_discounting",
     "temporal_discounting_kirby": "temporal_discounting",
     "temporal_discounting_hbayesdm": "temporal_discounting",
+    "recent_probes_psych_101": "recent_probes",
+    "horizon_prediction_psych_101": "horizon_prediction",
 }
 
 
