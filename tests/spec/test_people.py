@@ -229,6 +229,9 @@ def plant_special(lake: Home) -> None:
     said = outputs_of([Said(other, options={"1": 0.0, "2": -1.0})])
     add_run(lake, "other", VARIANT, said, kind="model", model_id="whole")
     add_run(lake, "other-reference", VARIANT, said, kind="reference", model_id="gcm")
+    # a model that was asked all and answered the first half
+    said = outputs_of(said_by("whole", PREDICTED)[:20])
+    add_run(lake, "half", PREDICTED, said, kind="model", model_id="half")
     # a reference that predicts each participant apart
     said = outputs_of(said_by("personal", PREDICTED))
     add_run(lake, "reference", PREDICTED, said, kind="reference", model_id="leave_one_out")
@@ -324,6 +327,20 @@ def test_every_metric_of_people_is_that_of_its_oracle(lake, run, mode_id, metric
             assert row[name] == approx(wanted, rel=1e-9, abs=1e-12), name
     assert {name: row[name] for name in expected} == expected
     assert (row["value"] is None) == (row["n_scored"] < row["n_planned"])
+
+
+def test_what_a_run_left_unanswered_stays_in_the_denominator(lake):
+    asked = [question for question in ASKED[PREDICTED] if question.split != "train"]
+    answered = [said.question for said in said_by("whole", PREDICTED)[:20] if said.question.split != "train"]
+    n_planned = sum(len(question.responses) for question in asked)
+    n_scored = sum(len(question.responses) for question in answered)
+    assert 0 < n_scored < n_planned
+    row = scored(lake, "half")["human_nll_renormalised"]
+    assert (row["n_planned"], row["n_scored"], row["n_error"]) == (n_planned, n_scored, n_planned - n_scored)
+    assert row["value"] is None and row["value_scored"] is not None
+    assert row["reason"] == f"{n_planned - n_scored} of {n_planned} planned rows have no answer"
+    [cell] = query(lake, "select status from table_3 where mode_id = $1 and column_id = 'half'", PREDICTED)
+    assert cell["status"] == "part."
 
 
 def test_the_traps_are_sprung():

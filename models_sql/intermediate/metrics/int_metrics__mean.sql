@@ -6,6 +6,49 @@ episodes as (
 
 ),
 
+runs as (
+
+    select * from {{ ref('stg_runs') }}
+    where kind in ('model', 'reference', 'uniform')
+
+),
+
+modes as (
+
+    select * from {{ ref('s1cogbench_modes') }}
+    where not is_played
+
+),
+
+asked as (
+
+    -- rows that the questions of a mode make, whoever answers them
+    select
+        mode_id,
+        metric,
+        cast(sum(n_planned) as bigint) as n_planned
+    from {{ ref('int_uniform_items') }}
+    group by mode_id, metric
+
+),
+
+planned as (
+
+    -- whoever was asked the questions of a mode's own source was asked them all
+    select
+        runs.run_id,
+        asked.mode_id,
+        asked.metric,
+        asked.n_planned
+    from asked
+    inner join modes on asked.mode_id = modes.mode_id
+    inner join runs
+        on
+            modes.item_source_id = runs.source_id
+            and list_contains(runs.planned_modes, asked.mode_id)
+
+),
+
 totals as (
 
     select
@@ -32,6 +75,36 @@ totals as (
         sha256(min(scorer_sha) || '{{ model_sha() }}') as scorer_sha
     from episodes
     group by run_id, mode_id, metric
+
+),
+
+compared as (
+
+    select
+        totals.*,
+        greatest(coalesce(planned.n_planned, 0) - totals.n_planned, 0) as n_absent
+    from totals
+    left join planned
+        on
+            totals.run_id = planned.run_id
+            and totals.mode_id = planned.mode_id
+            and totals.metric = planned.metric
+
+),
+
+counted as (
+
+    -- a question without an answer is a row without a score
+    select
+        * exclude (n_planned, n_error, status_reason),
+        n_planned + n_absent as n_planned,
+        n_error + n_absent as n_error,
+        case
+            when n_absent > 0
+                then n_absent || ' of ' || n_planned + n_absent || ' planned rows have no answer'
+            else status_reason
+        end as status_reason
+    from compared
 
 ),
 
@@ -75,32 +148,32 @@ metrics as (
     -- cluster-robust standard error of a weighted mean: episodes are independent, rows within one are not;
     -- an infinite mean has none
     select
-        totals.run_id,
-        totals.mode_id,
-        totals.metric,
-        totals.scale * totals.mean as value_scored,
-        totals.n_planned,
-        totals.n_scored,
-        totals.n_unparsed,
-        totals.n_error,
-        totals.n_too_long,
-        totals.n_missing_option,
-        totals.n_infinite,
-        totals.n_clusters,
+        counted.run_id,
+        counted.mode_id,
+        counted.metric,
+        counted.scale * counted.mean as value_scored,
+        counted.n_planned,
+        counted.n_scored,
+        counted.n_unparsed,
+        counted.n_error,
+        counted.n_too_long,
+        counted.n_missing_option,
+        counted.n_infinite,
+        counted.n_clusters,
         case
-            when totals.n_clusters > 1 then
-                totals.scale * sqrt(
-                    totals.n_clusters / (totals.n_clusters - 1) * spread.sum_of_squares
-                ) / totals.weight_sum
+            when counted.n_clusters > 1 then
+                counted.scale * sqrt(
+                    counted.n_clusters / (counted.n_clusters - 1) * spread.sum_of_squares
+                ) / counted.weight_sum
         end as se,
-        totals.status_reason,
-        totals.scorer_sha
-    from totals
+        counted.status_reason,
+        counted.scorer_sha
+    from counted
     left join spread
         on
-            totals.run_id = spread.run_id
-            and totals.mode_id = spread.mode_id
-            and totals.metric = spread.metric
+            counted.run_id = spread.run_id
+            and counted.mode_id = spread.mode_id
+            and counted.metric = spread.metric
 
 )
 

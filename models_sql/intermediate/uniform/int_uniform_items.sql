@@ -37,6 +37,7 @@ responses as (
     select
         mode_id,
         item_id,
+        count(*) as n_responses,
         sum({{ to_fixed('weight') }}) as weight_fixed
     from {{ ref('stg_human_responses') }}
     group by mode_id, item_id
@@ -60,6 +61,7 @@ kinds as (
         case when modes.is_played then items.facts_json end as facts_json,
         min(items.item_id) as item_id,
         count(*) as n_items,
+        cast(sum(responses.n_responses) as bigint) as n_responses,
         sum({{ to_fixed('items.weight') }}) as weight_fixed,
         sum(responses.weight_fixed) as response_weight_fixed
     from items
@@ -93,6 +95,10 @@ itemised as (
         modes.is_played,
         kinds.item_id,
         kinds.n_items,
+        case
+            when metrics.is_per_response and predicted.mode_id is not null then coalesce(kinds.n_responses, 0)
+            else kinds.n_items
+        end as n_planned,
         kinds.n_legal,
         kinds.n_credited,
         kinds.support_low,
@@ -126,6 +132,7 @@ declared as (
         metrics.scale,
         modes.is_played,
         0 as n_items,
+        0 as n_planned,
         modes.declared_n_legal as n_legal,
         1 as n_credited,
         cast(1 as double) as weight
