@@ -1,15 +1,28 @@
-"""CSV files of sources: what DuckDB does not say about them in one sentence."""
+"""CSV files of sources: what DuckDB does not say about them in one sentence, and all rows as text."""
 
 import csv
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
 
 from store.errors import InvalidSource
 
+# R writes its row names under no name at all
+UNNAMED = "row_name"
 
-def csv_header(path: Path, where: str) -> list[str]:
+_ROWS = """
+create or replace table source as
+select row_number() over () as source_row, {columns}
+from read_csv(
+    $path, columns = $columns, header = true, auto_detect = false,
+    delim = $delimiter, quote = '"', escape = '"', strict_mode = true
+)
+"""
+
+
+def csv_header(path: Path, where: str, delimiter: str = ",") -> list[str]:
     """Return the column names of a CSV file, without a byte order mark; an empty list for an empty file.
 
     Parameters
@@ -24,7 +37,7 @@ def csv_header(path: Path, where: str) -> list[str]:
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
-            columns = next(csv.reader(handle), [])
+            columns = next(csv.reader(handle, delimiter=delimiter), [])
     except UnicodeDecodeError as error:
         raise InvalidSource(f"{where}: not UTF-8 text at byte {error.start}") from error
     except csv.Error as error:
@@ -32,6 +45,51 @@ def csv_header(path: Path, where: str) -> list[str]:
     if repeated := {name for name in columns if columns.count(name) > 1}:
         raise InvalidSource(f"{where}: column {', '.join(sorted(repeated))} appears more than once")
     return columns
+
+
+def read_rows(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    where: str,
+    columns: Collection[str],
+    *,
+    delimiter: str = ",",
+    has_others: bool = False,
+) -> int:
+    """Read a CSV file into the table ``source``; return its number of data rows.
+
+    The table has ``source_row``, from 1, and every column as text, null where a cell is empty: an importer
+    judges the rows one by one.
+
+    Parameters
+    ----------
+    where
+        The file as an error names it.
+    columns
+        Names that the file must have, in any order; ``row_name`` for one without a name.
+    has_others
+        Whether there may be other columns too, which are not read.
+
+    Raises
+    ------
+    InvalidSource
+        If the file is not UTF-8, not CSV, or has other columns.
+    """
+    found = [name or UNNAMED for name in csv_header(path, where, delimiter)]
+    missing = sorted(set(columns) - set(found))
+    unknown = [] if has_others else sorted(set(found) - set(columns))
+    if missing or unknown:
+        others = "" if has_others else f"; unknown: {', '.join(unknown) or 'none'}"
+        raise InvalidSource(
+            f"{where}: expected the columns {', '.join(columns)}, each once; "
+            f"missing: {', '.join(missing) or 'none'}{others}"
+        )
+    names = {"path": str(path), "columns": dict.fromkeys(found, "VARCHAR"), "delimiter": delimiter}
+    try:
+        con.execute(_ROWS.format(columns=", ".join(f'"{name}"' for name in columns)), names)
+    except duckdb.Error as error:
+        raise InvalidSource(f"{where}: not readable as CSV ({csv_fault(error)})") from error
+    return int(con.execute("select count(*) from source").fetchall()[0][0])
 
 
 def csv_fault(error: duckdb.Error) -> str:

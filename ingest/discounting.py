@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.contract import Imported
-from ingest.csv_files import csv_fault, csv_header
+from ingest.csv_files import read_rows
 from ingest.questions import imported
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
@@ -111,14 +111,6 @@ select
         then 'choice contradicts key_press'
     end as response_flaw
 from cells
-"""
-
-_HBAYESDM_SOURCE = """
-create or replace table source as
-select * from read_csv(
-    $path, columns = $columns, header = true, auto_detect = false,
-    delim = '\t', quote = '', strict_mode = true
-)
 """
 
 # which reward was shown first is not in the data: the sooner one is named first
@@ -349,20 +341,7 @@ class DelayDiscountingImporter:
 
 def _load_hbayesdm(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
     """Read the file into ``questions``; return its number of data rows."""
-    found = ",".join(csv_header(path, where)).split("\t")
-    if sorted(found) != sorted(_HBAYESDM_COLUMNS):
-        missing, unknown = (
-            sorted(set(_HBAYESDM_COLUMNS) - set(found)),
-            sorted(set(found) - set(_HBAYESDM_COLUMNS)),
-        )
-        raise InvalidSource(
-            f"{where}: expected the columns {', '.join(_HBAYESDM_COLUMNS)}, each once; "
-            f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
-        )
-    try:
-        con.execute(_HBAYESDM_SOURCE, {"path": str(path), "columns": dict.fromkeys(found, "VARCHAR")})
-    except duckdb.Error as error:
-        raise InvalidSource(f"{where}: not readable as tab-separated text ({csv_fault(error)})") from error
+    n_rows = read_rows(con, path, where, _HBAYESDM_COLUMNS, delimiter="\t")
     con.execute(_HBAYESDM_QUESTIONS)
     if twice := con.execute(_HBAYESDM_TWICE).fetchall():
         participant, trial = twice[0]
@@ -370,4 +349,4 @@ def _load_hbayesdm(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> in
             f"{where}: expected each question once, found {len(twice)} several times, the first is "
             f"trial {trial} of {participant.removeprefix('dd-')}"
         )
-    return int(con.execute("select count(*) from source").fetchall()[0][0])
+    return n_rows

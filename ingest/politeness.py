@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.contract import Imported
-from ingest.csv_rows import read_rows
+from ingest.csv_files import read_rows
 from ingest.questions import imported
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source

@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.contract import Imported
-from ingest.csv_rows import UNNAMED, read_rows
+from ingest.csv_files import UNNAMED, read_rows
 from ingest.questions import imported
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source

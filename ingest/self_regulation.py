@@ -18,7 +18,7 @@ import duckdb
 
 from ingest import discounting, recent_probes
 from ingest.contract import Imported
-from ingest.csv_files import csv_fault, csv_header
+from ingest.csv_files import read_rows
 from ingest.questions import imported
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
@@ -43,23 +43,11 @@ _CHUNK_BYTES = 2**20
 _PLACE_COLUMNS = ("worker_id", "time_elapsed")
 
 
-def _source(columns: Sequence[str]) -> str:
-    """Return the statement that reads the CSV; columns that are not named in it may be there or not."""
-    return f"""
-        create or replace table source as
-        select {", ".join((*_PLACE_COLUMNS, *columns))}
-        from read_csv(
-            $path, columns = $columns, header = true, auto_detect = false,
-            delim = ',', quote = '"', escape = '"', strict_mode = true
-        )
-    """
-
-
 # a table of its own: a cast beside read_csv would move into it and refuse what cannot be cast
 _SCREENS = """
 create or replace table screens as
 select
-    * exclude (worker_id, time_elapsed),
+    * exclude (source_row, worker_id, time_elapsed),
     worker_id as participant_id,
     try_cast(time_elapsed as bigint) as place,
     case
@@ -137,18 +125,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], wh
     with TemporaryDirectory() as folder:
         unpacked = Path(folder) / "measure.csv"
         _unpack(path, unpacked, where)
-        found = csv_header(unpacked, where)
-        if missing := sorted({*_PLACE_COLUMNS, *columns} - set(found)):
-            raise InvalidSource(
-                f"{where}: expected the columns {', '.join((*_PLACE_COLUMNS, *columns))}; "
-                f"missing: {', '.join(missing)}"
-            )
-        # the first column has no name
-        named = {name or "row_name": "VARCHAR" for name in found}
-        try:
-            con.execute(_source(columns), {"path": str(unpacked), "columns": named})
-        except duckdb.Error as error:
-            raise InvalidSource(f"{where}: not readable as CSV ({csv_fault(error)})") from error
+        n_rows = read_rows(con, unpacked, where, (*_PLACE_COLUMNS, *columns), has_others=True)
     con.execute(_SCREENS)
     if twice := con.execute(_TWICE).fetchall():
         participant, place = twice[0]
@@ -156,7 +133,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], wh
             f"{where}: expected each screen once, found {len(twice)} several times, the first is that of "
             f"{participant} at {place} ms"
         )
-    return int(con.execute("select count(*) from screens").fetchall()[0][0])
+    return n_rows
 
 
 def _unpack(path: Path, target: Path, where: str) -> None:

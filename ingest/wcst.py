@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.contract import Imported
-from ingest.csv_files import csv_fault, csv_header
+from ingest.csv_files import read_rows
 from ingest.questions import imported
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
@@ -47,15 +47,6 @@ _COLUMNS = (
     "subj_name",
     "block",
 )
-
-_SOURCE = """
-create or replace table source as
-select row_number() over () as source_row, *
-from read_csv(
-    $path, columns = $columns, header = true, auto_detect = false,
-    delim = ',', quote = '"', escape = '"', strict_mode = true
-)
-"""
 
 # a flaw is the first thing in a row that cannot be read; what it costs depends on which part has it
 _TRIALS = """
@@ -299,17 +290,7 @@ class CardSortingImporter:
 
 def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
     """Read the file into ``trials``; return its number of data rows."""
-    columns = csv_header(path, where)
-    if sorted(columns) != sorted(_COLUMNS):
-        missing, unknown = sorted(set(_COLUMNS) - set(columns)), sorted(set(columns) - set(_COLUMNS))
-        raise InvalidSource(
-            f"{where}: expected the columns {', '.join(_COLUMNS)}, each once; "
-            f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
-        )
-    try:
-        con.execute(_SOURCE, {"path": str(path), "columns": dict.fromkeys(columns, "VARCHAR")})
-    except duckdb.Error as error:
-        raise InvalidSource(f"{where}: not readable as CSV ({csv_fault(error)})") from error
+    n_rows = read_rows(con, path, where, _COLUMNS)
     con.execute(_TRIALS)
     con.execute(_SPLITS)
     twice = con.execute(
@@ -322,4 +303,4 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
             f"{where}: expected each trial once, found {len(twice)} several times, the first is "
             f"trial {trial} in block {block} of {participant}"
         )
-    return int(con.execute("select count(*) from source").fetchall()[0][0])
+    return n_rows

@@ -326,14 +326,14 @@ def test_an_example_that_cannot_be_read_is_counted_and_named(tmp_path, changed, 
     [
         (tabbed(example()).replace("choice", "chosen"), "expected the columns subjID, trial, "),
         (tabbed(example(), HBAYESDM_COLUMNS[:-1]), "expected the columns subjID, trial, "),
-        (tabbed(example(), (*HBAYESDM_COLUMNS, "trial")), "expected the columns subjID, trial, "),
+        (tabbed(example(), (*HBAYESDM_COLUMNS, "trial")), "column trial appears more than once"),
         (tabbed(example()).replace("\t", ","), "expected the columns subjID, trial, "),
         ("", "expected the columns subjID, trial, "),
         (
             tabbed(example() + example()[:1]),
             "expected each question once, found 1 several times, the first is ",
         ),
-        (tabbed(example()) + "1\t2\n", "not readable as tab-separated text (line 5: "),
+        (tabbed(example()) + "1\t2\n", "not readable as CSV (line 5: "),
         (tabbed(example()).encode() + b"\xff\t1\t1\t1\t1\t1\t1\n", "not UTF-8 text at byte "),
     ],
 )
