@@ -60,7 +60,10 @@ def predicted(
         reference.predict(estimate, part.asked) for estimate, part in zip(estimates, exposed, strict=True)
     )
     key = ["item_id", *(name for name in ("participant_id",) if name in predictions.columns)]
-    episodes = pl.coalesce("participant_id", "item_id").alias("episode_id")
+    # answers of one participant depend on each other; one answer for all is of nobody
+    is_of_all = pl.col("is_shared") & pl.lit("participant_id" not in key)
+    participant = pl.when(~is_of_all).then("participant_id")
+    episodes = pl.coalesce(participant, "item_id").alias("episode_id")
     # who was not predicted is a row without an answer
     asked = tested.unique(key, keep="first", maintain_order=True)
     joined = asked.select(*key, "legal_options", "support_low", "support_high", episodes).join(
@@ -133,8 +136,8 @@ def _cross_fitted(asked: pl.DataFrame) -> Iterator[_Exposed]:
 def _halved(author: Author, answers: pl.DataFrame) -> RawTables:
     """Return how one half of the respondents predicts the other: each halving is a question of its own."""
     named = answers.with_columns(
-        item_id=pl.format("{}/{}/{}", pl.lit(author.run_id), "item_id", "halving"),
-        episode_id=pl.col("halving").cast(pl.String),
+        # halvings of one panel depend on each other: the question stays the episode
+        item_id=pl.format("{}/{}/{}", pl.lit(author.run_id), "item_id", "halving")
     )
     items = named.with_columns(
         mode_id=pl.lit(author.mode_id), source_id=pl.lit(author.source_id), weight=pl.lit(1.0)

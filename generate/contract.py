@@ -340,7 +340,8 @@ class Training:
         Questions and what people answered, one row per response, in the order of participant and
         item. Columns: ``item_id``, ``dataset``, ``participant_id``, ``split``, ``fold``, ``legal_options``,
         ``credited_options``, ``support_low``, ``support_high``, ``target``, ``facts_json``, ``response``,
-        ``response_number``, ``weight``. Empty if the reference fits nothing.
+        ``response_number``, ``weight`` and ``is_shared``: whether the question is of no one
+        participant. Empty if the reference fits nothing.
     archived
         Parameters that came with the source, as rows of ``raw/fits`` with the ``dataset`` of their run.
     """

@@ -84,6 +84,7 @@ def trials(lake: Home, brought: Mapping[str, str], mode_id: str) -> tuple[pl.Dat
     answered = (
         items.join(responses, on="item_id", how="left", suffix="_of_response")
         .with_columns(
+            pl.col("participant_id").is_null().alias("is_shared"),
             pl.coalesce("participant_id_of_response", "participant_id").alias("participant_id"),
             pl.coalesce("weight_of_response", "weight").alias("weight"),
         )

@@ -173,19 +173,23 @@ from (
         {{ modes_scored_by(rule_name) }}
     )
 
+    -- a question that nobody answered leaves nothing to predict; whoever is predicted and did not answer it is an error
     select
         answers.*,
-        responses.participant_id as responder_id,
+        coalesce(responses.participant_id, answers.participant_id, answers.episode_id) as responder_id,
+        responses.item_id is not null as is_answered,
         responses.response,
-        responses.weight as response_weight,
+        coalesce(responses.weight, 1) as response_weight,
         list_position(answers.legal_options, responses.response) as place
     from answers
-    inner join responses
+    left join responses
         on
             answers.mode_id = responses.mode_id
             and answers.item_id = responses.item_id
             and coalesce(answers.participant_id, responses.participant_id) = responses.participant_id
-    where answers.mode_id in (select modes.mode_id from modes)
+    where
+        answers.mode_id in (select modes.mode_id from modes)
+        and (responses.item_id is not null or answers.participant_id is not null or not answers.is_known)
 {% endmacro %}
 
 
@@ -215,6 +219,7 @@ from (
             end as status,
             case
                 when likelihood_status <> 'ok' then likelihood_reason
+                when not is_answered then 'this participant did not answer the question'
                 when place is null then 'what the human did is no legal option'
             end as status_reason,
             part_id

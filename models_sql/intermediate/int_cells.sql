@@ -210,6 +210,56 @@ cells as (
 
 ),
 
+sources_of_runs as (
+
+    select
+        run_id,
+        source_id
+    from {{ ref('stg_runs') }}
+
+),
+
+counts as (
+
+    select * from {{ ref('int_item_counts') }}
+
+),
+
+partly as (
+
+    -- of a source with several data sets some are in the lake: a mean over these is none of the mode
+    select
+        counts.mode_id,
+        counts.source_id,
+        'only a part of source ' || counts.source_id || ' is in the lake; ' || min(counts.reason) as reason
+    from counts
+    inner join modes
+        on
+            counts.mode_id = modes.mode_id
+            and counts.source_id = modes.item_source_id
+    group by counts.mode_id, counts.source_id, counts.revision
+    having
+        count(counts.reason) > 0
+        and count(counts.found) filter (where counts.dataset is not null) > 0
+
+),
+
+withheld as (
+
+    select
+        cells.* exclude (value, status, reason),
+        case when partly.mode_id is null then cells.value end as value,
+        case when partly.mode_id is null or cells.value is null then cells.status else 'part.' end as status,
+        coalesce(partly.reason, cells.reason) as reason
+    from cells
+    left join sources_of_runs on cells.run_id = sources_of_runs.run_id
+    left join partly
+        on
+            cells.mode_id = partly.mode_id
+            and (cells.column_kind = 'uniform' or sources_of_runs.source_id = partly.source_id)
+
+),
+
 printed_cells as (
 
     select
@@ -233,7 +283,7 @@ printed_cells as (
             {{ printed('value', 'decimals') }}, {{ printed('value_scored', 'decimals') }} || 's', status
         ) as printed_partial,
         reason
-    from cells
+    from withheld
 
 )
 

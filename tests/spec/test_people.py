@@ -244,21 +244,34 @@ def responses_to(
     run: str, mode_id: str, judge: Callable[[Said, str], oracles.Judged]
 ) -> list[oracles.Weighed]:
     """Judge every response that is predicted; those to questions for fitting are not."""
-    return [
+    asked = [said for said in said_by(run, mode_id) if said.question.split != "train"]
+    rows = [
         oracles.Weighed(
             who,
             judge(said, response) if said.status == "ok" else oracles.Judged(None, said.status),
             weight,
         )
-        for said in said_by(run, mode_id)
-        if said.question.split != "train"
+        for said in asked
         for who, response, weight in said.answered()
     ]
+    # whoever is predicted and did not answer is an error, unless it could not be scored anyway
+    for said in asked:
+        if said.participant is not None and not said.answered():
+            judged = judge(said, "what nobody said")
+            status = said.status if said.status != "ok" else judged.why_not
+            rows.append(oracles.Weighed(said.participant, oracles.Judged(None, status), 1.0))
+    n_planned = sum(len(each.responses) for each in ASKED[mode_id] if each.split != "train")
+    return rows + left_out(n_planned - len(rows))
+
+
+def left_out(n: int) -> list[oracles.Weighed]:
+    """Return rows for what was asked and has no answer."""
+    return [oracles.Weighed("", oracles.Judged(None, "error"), 1.0)] * n
 
 
 def answers_of(run: str, mode_id: str, judge: Callable[[Said], oracles.Judged]) -> list[oracles.Weighed]:
     """Judge every answer to a question of the test."""
-    return [
+    rows = [
         oracles.Weighed(
             said.episode,
             judge(said) if said.status == "ok" else oracles.Judged(None, said.status),
@@ -267,6 +280,7 @@ def answers_of(run: str, mode_id: str, judge: Callable[[Said], oracles.Judged]) 
         for said in said_by(run, mode_id)
         if said.question.split != "train"
     ]
+    return rows + left_out(sum(each.split != "train" for each in ASKED[mode_id]) - len(rows))
 
 
 def nll(is_renormalised: bool) -> Callable[[Said, str], oracles.Judged]:
@@ -390,7 +404,7 @@ def test_each_participant_is_met_by_the_prediction_of_that_one_alone(lake):
     rows = query(
         lake,
         "select item_id, episode_id, count(*) as n from int_scored "
-        "where run_id = $1 and rule = 'human_nll' group by all",
+        "where run_id = $1 and rule = 'human_nll' and episode_id <> 'somebody else' group by all",
         f"personal-{PREDICTED}",
     )
     expected = {

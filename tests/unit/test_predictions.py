@@ -230,7 +230,9 @@ def test_each_halving_is_a_question_of_its_own(lake, monkeypatch):
     }
     outputs = rows(lake, "outputs", report.run_id)
     assert {row["item_id"] for row in outputs} == {row["item_id"] for row in items}
-    assert {(row["episode_id"], row["response_number"]) for row in outputs} == {("1", 10.0), ("2", 20.0)}
+    assert {(row["episode_id"], row["response_number"]) for row in outputs} == {
+        (item, halving * 10.0) for item in ("q", "unanswered") for halving in (1, 2)
+    }
 
 
 def test_the_newest_reading_of_a_file_counts(lake, monkeypatch):

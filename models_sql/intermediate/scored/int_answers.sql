@@ -26,7 +26,8 @@
 
     given as (
 
-        -- not a number counts as more than any number
+        -- not a number counts as more than any number, no probability is above 1 (but for rounding), and -9999 is
+        -- what some engines say instead of nothing
         select
             run_id,
             item_id,
@@ -35,7 +36,9 @@
             list({
                 'option': option,
                 'logprob_nats':
-                case when status = 'ok' and logprob_nats < cast('inf' as double) then logprob_nats end
+                case
+                    when status = 'ok' and logprob_nats <= 1e-6 and logprob_nats <> -9999 then logprob_nats
+                end
             }) as options
         from options
         group by run_id, item_id, episode_id, participant_id
@@ -51,6 +54,8 @@
             items.template_id,
             items.credited_options,
             items.target,
+            items.support_low,
+            items.support_high,
             coalesce(items.weight, 1) as weight,
             case when len(items.legal_options) > 0 then items.legal_options end as legal_options,
             -- spaces and line ends around it are no part of an answer
@@ -58,7 +63,10 @@
             list_transform(given.options, lambda o: o.option) as given_options,
             list_transform(given.options, lambda o: o.logprob_nats) as given_nats
         from outputs
-        left join items on outputs.item_id = items.item_id
+        left join items
+            on
+                outputs.item_id = items.item_id
+                and outputs.mode_id = items.mode_id
         left join given
             on
                 outputs.run_id = given.run_id
@@ -157,6 +165,8 @@
             legal_options,
             credited_options,
             target,
+            support_low,
+            support_high,
             weight,
             response_number,
             report_low,

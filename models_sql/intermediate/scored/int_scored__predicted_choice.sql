@@ -25,6 +25,7 @@
             case when choice_status = 'ok' and place is null then 'error' else choice_status end as status,
             case
                 when choice_status <> 'ok' then choice_reason
+                when not is_answered then 'this participant did not answer the question'
                 when place is null then 'what the human did is no legal option'
             end as status_reason,
             part_id

@@ -19,8 +19,14 @@
         select
             *,
             case
-                when report_spacing is null then abs(response_number - target)
-                else {{ spread_error('target', 'report_low', 'report_high', 'report_spacing') }}
+                when
+                    report_spacing is null
+                    and isfinite(response_number)
+                    and response_number >= coalesce(support_low, response_number)
+                    and response_number <= coalesce(support_high, response_number)
+                    then abs(response_number - target)
+                when report_spacing is not null
+                    then {{ spread_error('target', 'report_low', 'report_high', 'report_spacing') }}
             end as distance
         from answers
         where mode_id in (select modes.mode_id from modes)
@@ -46,7 +52,8 @@
             end as status,
             case
                 when status = 'ok' and target is null then 'the target is not known'
-                when status = 'ok' and distance is null then 'no finite report'
+                when status = 'ok' and distance is null
+                    then 'no finite report' || coalesce(' from ' || support_low || ' to ' || support_high, '')
                 else status_reason
             end as status_reason,
             part_id
