@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import duckdb
@@ -43,7 +43,7 @@ def csv_header(path: Path, where: str, delimiter: str = ",") -> list[str]:
     except csv.Error as error:
         raise InvalidSource(f"{where}: no line of column names ({error})") from error
     if repeated := {name for name in columns if columns.count(name) > 1}:
-        raise InvalidSource(f"{where}: column {', '.join(sorted(repeated))} appears more than once")
+        raise InvalidSource(f"{where}: column {_listed(sorted(repeated))} appears more than once")
     return columns
 
 
@@ -75,21 +75,27 @@ def read_rows(
     InvalidSource
         If the file is not UTF-8, not CSV, or has other columns.
     """
-    found = [name or UNNAMED for name in csv_header(path, where, delimiter)]
-    missing = sorted(set(columns) - set(found))
-    unknown = [] if has_others else sorted(set(found) - set(columns))
+    header = csv_header(path, where, delimiter)
+    expected = ["" if name == UNNAMED else name for name in columns]
+    missing = set(expected) - set(header)
+    unknown = set() if has_others else set(header) - set(expected)
     if missing or unknown:
-        others = "" if has_others else f"; unknown: {', '.join(unknown) or 'none'}"
+        others = "" if has_others else f"; unknown: {_listed(sorted(unknown))}"
         raise InvalidSource(
-            f"{where}: expected the columns {', '.join(columns)}, each once; "
-            f"missing: {', '.join(missing) or 'none'}{others}"
+            f"{where}: expected the columns {_listed(expected)}, each once; "
+            f"missing: {_listed(sorted(missing))}{others}"
         )
+    found = [name or UNNAMED for name in header]
     names = {"path": str(path), "columns": dict.fromkeys(found, "VARCHAR"), "delimiter": delimiter}
     try:
         con.execute(_ROWS.format(columns=", ".join(f'"{name}"' for name in columns)), names)
     except duckdb.Error as error:
         raise InvalidSource(f"{where}: not readable as CSV ({csv_fault(error)})") from error
     return int(con.execute("select count(*) from source").fetchall()[0][0])
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(name or "(no name)" for name in columns) or "none"
 
 
 def csv_fault(error: duckdb.Error) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from ingest.contract import Imported
 from ingest.csv_files import read_rows
 from ingest.questions import imported
+from ingest.rows import whole_number, without_response
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import Template, load_template
@@ -49,7 +50,9 @@ SET_ASIDE = (_NO_QUESTION + _LEFT_OUT, _PRACTICE)
 
 # what a screen shows on each side: an amount in dollars, and when it is paid
 _REWARD = r"\$([0-9,]+(?:\.[0-9]+)?)<br>([^<]+)</font>"
-_DELAY = r"([0-9]+) (day|week|month|year)s?"
+# bounded, so that every amount is finite and every delay a number of days
+_AMOUNT = r"[0-9]{1,9}([.][0-9]+)?"
+_DELAY = r"([0-9]{1,6}) (day|week|month|year)s?"
 
 # left and right as on the screen: q (81) takes the left reward and p (80) the right one
 _QUESTIONS_OF_SCREENS = f"""
@@ -65,7 +68,10 @@ cells as (
                 regexp_extract_all(stimulus, '{_REWARD}', 1), regexp_extract_all(stimulus, '{_REWARD}', 2)
             ),
             lambda shown: {{
-                amount: try_cast(replace(shown[1], ',', '') as double),
+                amount: case
+                    when regexp_full_match(replace(shown[1], ',', ''), '{_AMOUNT}')
+                    then cast(replace(shown[1], ',', '') as double)
+                end,
                 days: case
                     when shown[2] in ('today', 'immediately') then 0
                     when regexp_full_match(shown[2], '{_DELAY}')
@@ -100,7 +106,8 @@ select
         when trial_id is distinct from 'stim' then '{_NO_QUESTION}'
         when exp_stage is null or exp_stage not in ('practice', 'test')
         then 'exp_stage is not one of practice, test'
-        when rewards is null or len(rewards) <> 2 or rewards[1].days is null or rewards[2].days is null
+        when rewards is null or len(rewards) <> 2
+            or list_bool_or(list_transform(rewards, lambda one: one.amount is null or one.days is null))
         then 'stimulus does not show two amounts with their delays'
         when rewards[1].days = rewards[2].days then 'both rewards come at the same time'
     end as question_flaw,
@@ -114,7 +121,7 @@ from cells
 """
 
 # which reward was shown first is not in the data: the sooner one is named first
-_HBAYESDM_QUESTIONS = """
+_HBAYESDM_QUESTIONS = f"""
 create or replace table questions as
 with
 
@@ -122,26 +129,26 @@ cells as (
 
     select
         'dd-' || subjID as participant_id,
-        try_cast(trial as integer) as place,
+        {whole_number("trial")} as place,
         list_transform(
             [[amount_sooner, delay_sooner], [amount_later, delay_later]],
-            lambda reward: {
+            lambda reward: {{
                 amount: case
-                    when regexp_full_match(reward[1], '[0-9]+([.][0-9]+)?') then cast(reward[1] as double)
+                    when regexp_full_match(reward[1], '{_AMOUNT}') then cast(reward[1] as double)
                 end,
                 days: case
-                    when regexp_full_match(reward[2], '[0-9]{1,6}') then cast(reward[2] as integer)
+                    when regexp_full_match(reward[2], '[0-9]{{1,6}}') then cast(reward[2] as integer)
                 end,
                 words: reward[1] || case reward[2]
                     when '0' then ' now' when '1' then ' in 1 day' else ' in ' || reward[2] || ' days'
                 end
-            }
+            }}
         ) as rewards,
         case choice when '1' then true when '0' then false end as is_later_chosen,
+        coalesce(regexp_full_match(subjID, '[A-Za-z0-9._-]+'), false) as is_named,
         case
-            when subjID is null or not regexp_full_match(subjID, '[A-Za-z0-9._-]+')
-            then 'subjID is not made of letters, digits and . _ -'
-            when place is null then 'trial is not a number'
+            when not is_named then 'subjID is not made of letters, digits and . _ -'
+            when place is null then 'trial is not a whole number'
         end as place_flaw
     from source
 
@@ -149,6 +156,7 @@ cells as (
 
 select
     participant_id,
+    is_named,
     place,
     false as is_practice,
     rewards[1] as sooner,
@@ -158,7 +166,8 @@ select
     coalesce(
         place_flaw,
         case
-            when rewards[1].amount is null or rewards[2].amount is null then 'an amount is not a number'
+            when rewards[1].amount is null or rewards[2].amount is null
+            then 'an amount is not a number below a billion'
             when rewards[1].days is null or rewards[2].days is null then 'a delay is not a number of days'
             when rewards[1].days >= rewards[2].days then 'the later reward does not come later'
         end
@@ -167,24 +176,19 @@ select
 from cells
 """
 
+_HBAYESDM_PARTICIPANTS = "select participant_id from questions where is_named"
+
 _HBAYESDM_TWICE = """
 select participant_id, place from questions where participant_id is not null and place is not null
 group by all having count(*) > 1 order by all
 """
 
-# participants without any valid choice are named: they have no rate
 _FLAWS = f"""
 with flawed as (
     select
         coalesce(
             question_flaw || '{_LEFT_OUT}',
             case when is_practice then '{_PRACTICE}' end,
-            case
-                when participant_id in (
-                    select lost.participant_id from questions as lost where not lost.is_practice
-                    group by lost.participant_id having count(*) = count(lost.response_flaw)
-                ) then 'in no question of ' || participant_id || ' can a choice be read; not asked'
-            end,
             response_flaw || '; not asked, and in the history a question without a choice'
         ) as flaw
     from questions
@@ -322,6 +326,7 @@ class DelayDiscountingImporter:
         n_rows = _load_hbayesdm(self._con, path, where)
         names = {"run_id": run_id, "mode_id": HBAYESDM_MODE_ID, "source_id": source.id}
         tables, flaws = _tables(self._con, load_template("discounting_hbayesdm"), names)
+        lost = without_response(self._con, _HBAYESDM_PARTICIPANTS, tables["human_responses"])
         return imported(
             source,
             file,
@@ -331,7 +336,8 @@ class DelayDiscountingImporter:
             modes=[HBAYESDM_MODE_ID],
             tables=tables,
             n_source_rows=n_rows,
-            flaws=flaws,
+            flaws=[*flaws, *lost.items()],
+            set_aside=lost,
         )
 
     @cached_property

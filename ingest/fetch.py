@@ -175,7 +175,9 @@ class Fetcher:
             raise SourceUnavailable(
                 f"{source.uri(file)}: {source.repo} is gated: accept its terms at {page}, then set HF_TOKEN"
             )
+        # the command says itself what goes on, and once at the end what went wrong
         import_module("huggingface_hub.utils").disable_progress_bars()
+        import_module("huggingface_hub.utils.logging").set_verbosity_error()
         # a folder of our own: the hub's cache would keep a second copy for good
         with tempfile.TemporaryDirectory(dir=self._temporary_folder()) as folder:
             try:
@@ -257,7 +259,10 @@ def _hub_trouble(error: Exception, page: str) -> str:
         return f"the account of HF_TOKEN may not read it ({status}): accept the terms at {page}"
     if status == httpx.codes.NOT_FOUND:
         return f"{page} does not have it at this revision (404)"
-    return f"cannot read {page}: {next(iter(str(error).splitlines()), type(error).__name__)}"
+    # its own advice is to look into its cache, where this file never is
+    cause = error.__cause__ or error
+    trouble = next(iter(str(cause).splitlines()), type(cause).__name__)
+    return f"cannot read {page}: {trouble}; check the network and COGLAKE_MIRROR"
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -37,11 +37,13 @@ _TRIALS_FILE = re.compile(r"data/(?P<experiment>\w+)/trials\.json")
 
 _KEYS = ("graph", "mdp", "reveals", "route", "score")
 
+_PARTICIPANTS = """
+create or replace table participants as
+select key as participant_id, value as trials, row_number() over () as position from json_each($content)
+"""
+
 _TRIALS = """
 create or replace table trials as
-with participants as (
-    select key as participant_id, value as trials, row_number() over () as position from json_each($content)
-)
 select
     participant_id,
     position,
@@ -59,28 +61,36 @@ from participants, json_each(case when json_type(trials) = 'ARRAY' then trials e
 # the first that does not hold refuses the file: (what is expected, condition of a trial that breaks it)
 _EXPECTED = (
     ("a list of trials per participant", "json_type(record) <> 'OBJECT'"),
+    (
+        "participants named with letters, digits and . _ -",
+        "not regexp_full_match(participant_id, '[A-Za-z0-9._-]+')",
+    ),
     (f"trials with the keys {', '.join(_KEYS)}", f"list_sort(json_keys(record)) <> {list(_KEYS)}"),
     (
         "trees of up to four levels, one digit per level",
         "graph is null or not regexp_full_match(graph, '[1-9]{1,4}')",
     ),
     (
-        "clicks as pairs of node and value",
+        "clicks as pairs of node and value, both whole numbers",
         """clicks is null or list_bool_or(list_transform(clicks, lambda click: coalesce(
             json_array_length(click) <> 2
             or json_type(click, '$[0]') not in ('UBIGINT', 'BIGINT')
-            or json_type(click, '$[1]') not in ('UBIGINT', 'BIGINT', 'DOUBLE')
-            or try_cast(click ->> 0 as integer) is null,
+            or json_type(click, '$[1]') not in ('UBIGINT', 'BIGINT')
+            or try_cast(click ->> 0 as integer) is null
+            or try_cast(click ->> 1 as integer) is null,
             true
         )))""",
     ),
     (
         "a route of nodes",
         """route is null or list_bool_or(list_transform(route, lambda node:
-            coalesce(json_type(node) not in ('UBIGINT', 'BIGINT'), true)
+            coalesce(json_type(node) not in ('UBIGINT', 'BIGINT') or try_cast(node as integer) is null, true)
         ))""",
     ),
-    ("a score in points", "coalesce(json_type(score) not in ('UBIGINT', 'BIGINT', 'DOUBLE'), true)"),
+    (
+        "a score in whole points",
+        "coalesce(json_type(score) not in ('UBIGINT', 'BIGINT') or try_cast(score as integer) is null, true)",
+    ),
     (
         "each participant once",
         """participant_id in (
@@ -138,6 +148,12 @@ from numbered as nodes
 inner join numbered as parents on nodes.graph = parents.graph and parents.path = nodes.path[:-2]
 where len(nodes.path) > 0
 group by nodes.graph
+"""
+
+# a list of trials without any becomes no item, and leaves no row
+_WITHOUT_TRIALS = """
+select 'the list of trials of ' || participant_id || ' is empty' from participants
+where json_array_length(trials) = 0 order by position
 """
 
 _JOURNEYS = """
@@ -321,7 +337,8 @@ class MouselabImporter:
         Raises
         ------
         InvalidSource
-            If the file is not JSON of the source's schema, or has a click on a node that was not open.
+            If the file is not JSON of the source's schema, has a click on a node that was not open, or a
+            route that no participant can take.
         """
         run_id, where = self.identify(source, file), source.uri(file)
         trials = _TRIALS_FILE.fullmatch(file.path)
@@ -348,6 +365,7 @@ class MouselabImporter:
             modes=[MODE_ID],
             tables={"items": decisions, "human_responses": decisions},
             n_source_rows=n_trials,
+            flaws=[(what, 0) for (what,) in self._con.execute(_WITHOUT_TRIALS).fetchall()],
         )
 
     @cached_property
@@ -367,12 +385,28 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str) -> int:
         raise InvalidSource(f"{where}: not readable as JSON ({fault})") from error
     if kind != "OBJECT":
         raise InvalidSource(f"{where}: expected one object, participant to trials, found {kind.lower()}")
-    con.execute(_TRIALS, {"content": content})
+    con.execute(_PARTICIPANTS, {"content": content})
+    con.execute(_TRIALS)
     trial = "'participant ' || participant_id || ', trial ' || trial"
     for expected, is_broken in _EXPECTED:
         _refuse(con, where, expected, f"select {trial} from trials where {is_broken} order by all")
     con.execute(_JOURNEYS)
     con.execute(_TREES)
+    _refuse(
+        con,
+        where,
+        "routes from the root to a leaf",
+        f"""
+        select {trial} from trials inner join trees using (graph)
+        where len(route) <> len(branching) + 1 or not list_bool_and(list_transform(
+            range(2, len(route) + 1),
+            lambda step: list_contains(nodes, {{
+                node: cast(route[step] as bigint), parent: cast(route[step - 1] as bigint)
+            }})
+        ))
+        order by all
+        """,
+    )
     con.execute(_DECISIONS)
     # an item has no status that could say so, and what was known afterwards would be wrong as well
     _refuse(

@@ -14,7 +14,8 @@ import duckdb
 
 from ingest.contract import Imported
 from ingest.questions import imported
-from ingest.r_data import read_data_frame, whole_number
+from ingest.r_data import read_data_frame
+from ingest.rows import whole_number, without_response
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import Template, load_template
@@ -64,8 +65,7 @@ judged as (
     select
         *,
         string_agg('B' || item_type, ', ' order by item_type) filter (where n_b is null)
-            over (partition by source_row) as unreadable,
-        count(n_b) over (partition by source_row) = 0 as is_without_response
+            over (partition by source_row) as unreadable
     from counted
 
 )
@@ -82,9 +82,6 @@ select
     cast(n_b as double) as n_b,
     cast(null as varchar) as place_flaw,
     case
-        when is_without_response
-        then unreadable || ' are not whole numbers from 0 to {_N_CHOICES}; participant ' || source_row
-            || ' has no response'
         when unreadable is not null
         then unreadable || ' not a whole number from 0 to {_N_CHOICES}; no response to this item type'
     end as response_flaw
@@ -120,15 +117,11 @@ judged as (
     select
         *,
         case
-            when participant_number is null then 'vp is not a number'
-            when trial_number is null then 'trial is not a number'
+            when participant_number is null then 'vp is not a whole number'
+            when trial_number is null then 'trial is not a whole number'
             when len(cues_a) < 4 or len(cues_b) < 4 then 'a cue is not -1 or 1'
         end as place_flaw,
-        case
-            when count(chosen) over (partition by participant_number) = 0
-            then 'choice is not A or B, and in no other trial of ' || participant_number || '; no response'
-            when chosen is null then 'choice is not A or B; no response'
-        end as response_flaw
+        case when chosen is null then 'choice is not A or B; no response' end as response_flaw
     from cells
 
 ),
@@ -195,6 +188,11 @@ from (
 left join splits using (participant)
 where place_flaw is null and weight > 0
 order by source_row, place, response
+"""
+
+_PARTICIPANTS = """
+select distinct source_row, '{dataset}-' || participant as participant_id
+from questions where participant is not null
 """
 
 _FLAWS = """
@@ -274,6 +272,8 @@ class MultiAttributeImporter:
             "dataset": study.dataset,
         }
         shown = {"options": OPTIONS, "template_id": template.id, "template_sha256": template.sha256}
+        responses = self._con.sql(_RESPONSES, params=names).to_arrow_table()
+        lost = without_response(self._con, _PARTICIPANTS.format(dataset=study.dataset), responses)
         return imported(
             source,
             file,
@@ -283,10 +283,11 @@ class MultiAttributeImporter:
             modes=[study.mode_id],
             tables={
                 "items": self._con.sql(_items(template), params=names | shown).to_arrow_table(),
-                "human_responses": self._con.sql(_RESPONSES, params=names).to_arrow_table(),
+                "human_responses": responses,
             },
             n_source_rows=n_rows,
-            flaws=self._con.execute(_FLAWS).fetchall(),
+            flaws=[*self._con.execute(_FLAWS).fetchall(), *lost.items()],
+            set_aside=lost,
             are_frequencies=study.are_frequencies,
         )
 

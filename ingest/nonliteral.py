@@ -20,6 +20,7 @@ import duckdb
 from ingest.contract import Imported
 from ingest.csv_files import read_rows
 from ingest.questions import imported
+from ingest.rows import whole_number
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import load_template
@@ -71,10 +72,10 @@ _EXPERIMENTS = {
             "affectProb",
             "order",
         ),
-        cells="""
+        cells=f"""
             source.participant as rater,
-            try_cast(source.utterance as integer) as utterance,
-            try_cast(source.state as integer) as state,
+            {whole_number("source.utterance")} as utterance,
+            {whole_number("source.state")} as state,
             source.stateProb as rating_text
         """,
         rating="stateProb",
@@ -83,10 +84,10 @@ _EXPERIMENTS = {
     "3b": _Experiment(
         columns=("workerID", "domain", "stateRounded", "stateType", "affectProb", "order"),
         # as experiment 1 writes them: 51 for the sharp numbers around 50
-        cells="""
+        cells=f"""
             source.workerID as rater,
             cast(null as integer) as utterance,
-            try_cast(source.stateRounded as integer)
+            {whole_number("source.stateRounded")}
                 + case source.stateType when 'round' then 0 when 'sharp' then 1 end as state,
             source.affectProb as rating_text
         """,
@@ -120,8 +121,9 @@ judged as (
             then 'the participant is not made of letters, digits and . _ -'
             when domain is null or not regexp_full_match(domain, '[a-z]+( [a-z]+)*')
             then 'domain is not made of words'
-            when $is_said and utterance is null then 'utterance is not a number'
-            when state is null then 'the price is not a number, round or sharp'
+            when $is_said and utterance is null then 'utterance is not a whole number'
+            when state is null then 'the price is not a whole number, round or sharp'
+            when utterance < 1 or state < 1 then 'a price is not positive'
             when rating is null then $rating || ' is not a number'
             when rating not between 0 and 100 then $rating || ' is not between 0 and 1'
         end as fault,

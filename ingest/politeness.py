@@ -20,6 +20,7 @@ import duckdb
 from ingest.contract import Imported
 from ingest.csv_files import read_rows
 from ingest.questions import imported
+from ingest.rows import whole_number
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import Template, load_template
@@ -119,7 +120,7 @@ cells as (
         source_row,
         -- participants are named by the files that held their sessions
         regexp_replace(subid, '\\.json$', '') as subid,
-        try_cast(trial as integer) as trial,
+        {trial} as trial,
         {cells}
     from source
 
@@ -133,7 +134,7 @@ judged as (
             when subid is null then 'subid is empty'
             when not regexp_full_match(subid, '[A-Za-z0-9._-]+')
             then 'subid is not made of letters, digits and . _ -'
-            when trial is null then 'trial is not a number'
+            when trial is null then 'trial is not a whole number'
             {faults}
         end as fault
     from cells
@@ -239,7 +240,9 @@ class PolitenessImporter:
         n_rows = read_rows(self._con, path, where, experiment.columns)
         legal_options = list(experiment.legal_options)
         known = {"legal_options": legal_options, "sentences": list(SENTENCES), "goals": list(GOALS)}
-        responses = _RESPONSES.format(cells=experiment.cells, faults=experiment.faults)
+        responses = _RESPONSES.format(
+            trial=whole_number("trial"), cells=experiment.cells, faults=experiment.faults
+        )
         self._con.execute(responses, _used(responses, known | {"dataset": dataset}))
         template = load_template(f"politeness_{dataset}")
         names = {"run_id": run_id, "mode_id": MODE_ID, "source_id": source.id}

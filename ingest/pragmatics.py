@@ -9,6 +9,7 @@ scenario.
 
 import csv
 import hashlib
+import html
 import io
 import re
 import unicodedata
@@ -22,12 +23,13 @@ import pyarrow as pa
 from ingest.contract import Imported
 from ingest.csv_files import UNNAMED, read_rows
 from ingest.questions import imported
+from ingest.rows import whole_number
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import load_template
 
 # part of every run id: raise it when the same bytes are to be read in another way
-IMPORTER_VERSION = 1
+IMPORTER_VERSION = 2
 
 MODE_ID = "pragmatic_interpretation"
 TEMPLATE_ID = "pragmatics"
@@ -93,7 +95,7 @@ from options
 inner join keys on options.item = keys.item and options.option = keys.option
 """
 
-_RESPONSES = """
+_RESPONSES = f"""
 create or replace table responses as
 with
 
@@ -102,7 +104,7 @@ cells as (
     select
         source_row,
         pKey as participant_id,
-        try_cast(itemNum as integer) as item,
+        {whole_number("itemNum")} as item,
         Task as task,
         Correct as correct,
         OptionChosen as chosen,
@@ -352,17 +354,20 @@ def _cells(path: Path, name: str, code: str) -> list[list[str]]:
     """Return the cells of a tab-separated file of some dozens of lines, without the code of its phenomenon.
 
     Lines end in CR, LF or both, within one file too; a quoted cell may hold such an end. Texts are NFC and
-    single-spaced.
+    single-spaced, and an accent may be written as in HTML.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = list(csv.reader(io.StringIO(text), delimiter="\t", strict=True))
     except UnicodeDecodeError as error:
         raise InvalidSource(f"{name}: not UTF-8 text at byte {error.start}") from error
     except csv.Error as error:
         raise InvalidSource(f"{name}: not readable as tab-separated text ({error})") from error
-    cells = [[" ".join(cell.split()) for cell in line] for line in lines]
+    cells = [
+        [" ".join(unicodedata.normalize("NFC", html.unescape(cell)).split()) for cell in line]
+        for line in lines
+    ]
     return [line[1:] if line[0] == code else line for line in cells if any(line)]
 
 

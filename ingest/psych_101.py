@@ -7,6 +7,9 @@ each task is read, and what of that is known for certain.
 A question is one marked response: its prompt is the transcript up to the mark, earlier responses and their
 feedback included and their marks taken off, since that is what the person had before them. In a task of
 independent blocks it is the instructions and the current block. Only people of the test split are asked.
+
+A line is JSON as DuckDB reads it, which lets a comma before a closing brace and NaN pass. Files are read one
+at a time: it shows that a person is in a file twice, and not that one is in the training and the test file.
 """
 
 from collections import Counter
@@ -69,7 +72,8 @@ records as (
             json_transform(
                 document, '{"text": "VARCHAR", "experiment": "VARCHAR", "participant": "VARCHAR"}'
             )
-        ) as record
+        ) as record,
+        try(json_type(document, ['$.text', '$.experiment', '$.participant'])) as kinds
     from decoded
 
 )
@@ -84,8 +88,12 @@ select
         when document is null then 'not UTF-8 text'
         when record is null or not starts_with(ltrim(document), '{') then 'not a JSON object'
         when coalesce(record.text, '') = '' then 'the key text is missing or empty'
+        when kinds[1] <> 'VARCHAR' then 'the key text is not a text'
         when coalesce(trim(record.experiment), '') = '' then 'the key experiment is missing or empty'
+        when kinds[2] <> 'VARCHAR' then 'the key experiment is not a text'
         when coalesce(trim(record.participant), '') = '' then 'the key participant is missing or empty'
+        when kinds[3] not in ('VARCHAR', 'UBIGINT', 'BIGINT')
+            then 'the key participant is neither a text nor a whole number'
     end as flaw
 from records
 """
@@ -308,12 +316,7 @@ def _questions_sql(task: Task, kind: int, mark: Mark) -> str:
     named = ", ".join(f"{quoted(name)}: {sql}" for name, sql in facts.items())
     lacking = " or ".join(f"{column} is null" for column in columns) or "false"
     report = number("response", mark.numbers) if mark.numbers or mark.options.integers else "null"
-    if mark.target is None:
-        target = "null"
-    elif mark.target.find is None:
-        target = report
-    else:
-        target = number(f"nullif(regexp_extract(tail, {quoted(mark.target.find)}, 1), '')", mark.numbers)
+    is_matched = mark.target is not None and mark.target.is_response
     low, high = mark.support or ("null", "null")
     # a whole number may be written as 90.0
     response = "trim(marked)"
@@ -363,16 +366,33 @@ def _questions_sql(task: Task, kind: int, mark: Mark) -> str:
             {_split_sql(task)} as split,
             options,
             {mark.credited.sql(by_name) if mark.credited is not None else "null"} as credited,
-            {target} as target,
+            {_target_sql(mark, report)} as target,
             {low} as support_low,
             {high} as support_high,
             cast(to_json({{{named}}}) as varchar) as facts_json,
             response,
             {report} as response_number,
             coalesce(len(list_distinct(options)) < greatest(len(options), 2), true) as is_without_options,
-            {lacking} as is_without_a_fact
+            {lacking} as is_without_a_fact,
+            {"credited is null" if mark.credited is not None else "false"} as is_without_credit,
+            {"target is null" if is_matched else "false"} as is_without_target
         from known
     """
+
+
+def _target_sql(mark: Mark, report: str) -> str:
+    """Return the number to be matched as SQL; null for one outside its support."""
+    if mark.target is None:
+        return "null"
+    if mark.target.find is None:
+        found, is_valid = report, "list_contains(options, response)"
+    else:
+        named = f"nullif(regexp_extract(tail, {quoted(mark.target.find)}, 1), '')"
+        found, is_valid = number(named, mark.numbers), "true"
+    if mark.support is not None:
+        low, high = mark.support
+        is_valid += f" and {found} between {low} and {high}"
+    return f"case when {is_valid} then {found} end"
 
 
 def _split_sql(task: Task) -> str:
@@ -387,32 +407,39 @@ create or replace temp table questions (
     line bigint, mark bigint, mark_start bigint, block_start bigint, first_block_start bigint,
     experiment varchar, participant_id varchar, split varchar, options varchar[], credited varchar,
     target double, support_low double, support_high double, facts_json varchar,
-    response varchar, response_number double, is_without_options boolean, is_without_a_fact boolean
+    response varchar, response_number double, is_without_options boolean, is_without_a_fact boolean,
+    is_without_credit boolean, is_without_target boolean
 )
 """
 
-_IS_KEPT = "not is_without_options and not is_too_long"
-
-# what is wrong with marks: (what the note says, condition of a question)
+# what is wrong with marks: (sentence after the experiment, condition of a row of ``asked``, is it unreadable)
 _MARK_FLAWS = (
-    ("the options are not named; left out", "is_without_options"),
+    ("left_out || '; left out'", "left_out is not null", True),
     (
-        f"after more than {LONGEST_PROMPT:,} characters; left out",
-        "not is_without_options and is_too_long",
+        "no_response || '; the question is kept without it'",
+        "left_out is null and no_response is not null",
+        True,
     ),
     (
-        "empty; the question is kept without it",
-        f"{_IS_KEPT} and response = ''",
-    ),
-    (
-        "none of the options; the question is kept without it",
-        f"{_IS_KEPT} and response <> '' and not list_contains(options, response)",
-    ),
-    (
-        "a fact is not found in the text; kept without it",
-        f"{_IS_KEPT} and is_without_a_fact",
+        "'a fact is not found in the text; kept without it'",
+        "left_out is null and is_without_a_fact",
+        False,
     ),
 )
+
+# sessions without any usable response are named: nothing of their people is known
+_WITHOUT_RESPONSES = """
+select
+    experiment || ': in no mark can a response be used',
+    count(*)
+from transcripts
+where
+    task = $task
+    and flaw is null
+    and line not in (select asked.line from asked where asked.left_out is null and asked.no_response is null)
+group by experiment
+order by experiment
+"""
 
 _ASKED = """
 create or replace temp table asked as
@@ -425,14 +452,23 @@ measured as (
         case
             when split = 'train' then 0
             else mark_start - coalesce(block_start, 0) + coalesce(first_block_start, 0)
-        end as n_characters
+        end as n_characters,
+        case
+            when response = '' then 'empty'
+            when not list_contains(options, response) then 'none of the options'
+        end as no_response
     from questions
 
 )
 
 select
     *,
-    n_characters > $longest as is_too_long,
+    case
+        when is_without_options then 'the options are not named'
+        when n_characters > $longest then format('after more than {:,} characters', $longest)
+        when is_without_target then coalesce(no_response, 'outside its support')
+        when is_without_credit then 'nothing says which option is right'
+    end as left_out,
     cast(
         floor(
             sum(case when n_characters <= $longest then n_characters + $around else 0 end)
@@ -457,7 +493,7 @@ select
     response,
     response_number
 from asked
-where {_IS_KEPT} and list_contains(options, response)
+where left_out is null and no_response is null
 order by line, mark
 """
 
@@ -483,7 +519,7 @@ def _items_sql(template: Template, task: Task) -> str:
             from asked
             inner join transcripts on asked.line = transcripts.line
             {blocks}
-            where asked.slice = $slice and not asked.is_without_options and not asked.is_too_long
+            where asked.slice = $slice and asked.left_out is null
 
         ),
 
@@ -679,7 +715,7 @@ class _Reading:
             _ASKED,
             {"longest": LONGEST_PROMPT, "around": _CHARACTERS_AROUND, "at_once": _CHARACTERS_AT_ONCE},
         )
-        self._note_responses()
+        self._note_responses(name)
         names = self._names | {"mode_id": task.mode}
         items_sql = _items_sql(self._template, task)
         texts = {"template_id": self._template.id, "template_sha256": self._template.sha256}
@@ -691,19 +727,21 @@ class _Reading:
         self._waiting["human_responses"].append(with_every_column(responses, HUMAN_RESPONSES))
         yield from self._written()
 
-    def _note_responses(self) -> None:
+    def _note_responses(self, task: str) -> None:
         other = (
             "select transcripts.experiment || ': of another kind than the task asks for; left out', "
             "count(*) from marks inner join transcripts on marks.line = transcripts.line "
             "where marks.kind is null group by transcripts.experiment order by all"
         )
         self._responses.update(dict(self._con.execute(other).fetchall()))
-        for what, condition in _MARK_FLAWS:
+        for what, condition, is_unreadable in _MARK_FLAWS:
             select = (
-                f"select experiment || ': {what}', count(*) from asked "
-                f"where {condition} group by experiment order by all"
+                f"select experiment || ': ' || {what}, count(*) from asked where {condition} group by all"
             )
-            self._responses.update(dict(self._con.execute(select).fetchall()))
+            flaws = dict(self._con.execute(f"{select} order by all").fetchall())
+            self._responses.update(flaws)
+            self.n_unreadable += sum(flaws.values()) if is_unreadable else 0
+        self._transcripts.update(dict(self._con.execute(_WITHOUT_RESPONSES, {"task": task}).fetchall()))
 
     def _written(self, *, is_last: bool = False) -> Iterator[RawRows]:
         """Yield what waits if it is enough for a part."""

@@ -54,12 +54,6 @@ def read_data_frame(path: Path, name: str, columns: Sequence[str], where: str) -
     return table.replace_schema_metadata()
 
 
-def whole_number(column: str) -> str:
-    """Return SQL for a column's whole numbers, which R may keep as doubles; null for any other value."""
-    number = f"try_cast(cast({column} as varchar) as double)"
-    return f"case when {number} = floor({number}) then try_cast({number} as integer) end"
-
-
 def _objects(path: Path, where: str) -> dict[str, Any]:
     # here: it brings pandas and xarray along, and few commands read a file of R
     rdata = import_module("rdata")

@@ -80,18 +80,11 @@ select
 from judged
 """
 
-# participants without any valid response are named: they are lost to both splits
 _FLAWS = """
 with flawed as (
     select
         coalesce(
             trial_flaw || '; left out',
-            case
-                when participant_id in (
-                    select lost.participant_id from trials as lost
-                    group by lost.participant_id having count(lost.response) = 0
-                ) then 'in no trial of ' || participant_id || ' can a key be read; not asked'
-            end,
             response_flaw || '; not asked, and in the history a trial without a key'
         ) as flaw
     from trials

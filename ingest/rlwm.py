@@ -25,12 +25,13 @@ from scipy.io import loadmat
 
 from ingest.contract import Imported
 from ingest.questions import imported
+from ingest.rows import whole_number, without_response
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import load_template
 
 # part of every run id: raise it when the same bytes are to be read in another way
-IMPORTER_VERSION = 1
+IMPORTER_VERSION = 2
 
 MODE_ID = "rlwm"
 TEMPLATE_ID = "rlwm"
@@ -158,7 +159,12 @@ lines as (
 
     select
         *,
-        case when is_seen then {trial} else {no_answer} end as line
+        case
+            when is_seen then {trial}
+            when choice = -1 then {missed}
+            when choice not in (1, 2, 3) then {other_key}
+            else {unknown}
+        end as line
     from pictured
 
 ),
@@ -191,6 +197,9 @@ from asked
 where response_flaw is null
 """
 
+# of the template; that about points depends on the data set
+_TEXTS = ("prompt", "trial", "missed", "other_key", "unknown", "first")
+
 _NAMES = """
     $run_id || '/' || subno || '/' || trial as item_id,
     $mode_id as mode_id,
@@ -213,6 +222,8 @@ order by subno, trial
 """
 
 _RESPONSES = f"select {_NAMES}, response from questions order by subno, trial"
+
+_PARTICIPANTS = "select '{dataset}/' || subno as participant_id from trials where subno is not null"
 
 _FLAWS = """
 select
@@ -296,6 +307,8 @@ class PictureLearningImporter:
         flaws = [(str(what), int(count)) for what, count in self._con.execute(_FLAWS).fetchall()]
         if n_without_value:
             flaws.append(("a number of an archived fit is missing; kept without a value", n_without_value))
+        responses = self._con.sql(_RESPONSES, params=names).to_arrow_table()
+        lost = without_response(self._con, _PARTICIPANTS.format(dataset=dataset), responses)
         return imported(
             source,
             file,
@@ -305,12 +318,13 @@ class PictureLearningImporter:
             modes=[MODE_ID],
             tables={
                 "items": self._con.sql(_ITEMS, params=names | template).to_arrow_table(),
-                "human_responses": self._con.sql(_RESPONSES, params=names).to_arrow_table(),
+                "human_responses": responses,
                 "fits": fits,
                 "published": _published_rows(archived, dataset, source, fits_file),
             },
             n_source_rows=n_rows,
-            flaws=flaws,
+            flaws=[*flaws, *lost.items()],
+            set_aside=lost,
         )
 
     @cached_property
@@ -330,12 +344,11 @@ def _fits(source: Source, file: PinnedFile) -> tuple[PinnedFile, ...]:
 def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str, dataset: str) -> int:
     """Read the file into ``trials`` and ``questions``; return its number of rows."""
     source = _source(path, where)
-    whole = "case when {0} = floor({0}) and abs({0}) < 1e9 then cast({0} as integer) end as {0}"
     has_losses = dataset in _WITH_LOSSES
     con.register("source", source)
     try:
-        trials = _TRIALS.format(whole_numbers=", ".join(whole.format(name) for name in _COLUMNS[:-1]))
-        con.execute(trials, {"has_losses": has_losses})
+        whole_numbers = ", ".join(f"{whole_number(name)} as {name}" for name in _COLUMNS[:-1])
+        con.execute(_TRIALS.format(whole_numbers=whole_numbers), {"has_losses": has_losses})
     finally:
         con.unregister("source")
     for expected, offenders in _EXPECTED:
@@ -344,7 +357,7 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, where: str, dataset: str) 
                 f"{where}: expected {expected}, found {len(found)} others, first {found[0][0]}"
             )
     template = load_template(TEMPLATE_ID)
-    texts = {name: template.sql(name) for name in ("prompt", "trial", "no_answer", "first")}
+    texts = {name: template.sql(name) for name in _TEXTS}
     rewards = template.sql("gains_and_losses" if has_losses else "gains")
     con.execute(_QUESTIONS.format(dataset=dataset, rewards=rewards, **texts))
     return int(source.num_rows)

@@ -2,8 +2,9 @@
 
 Source: Eisenberg et al. (2019), Uncovering the structure of self-regulation through data-driven ontology
 discovery, Nature Communications 10, 2319. 522 participants did each measure once, online.
-``Individual_Measures/<measure>.csv.gz`` has one row per screen, with the participant in ``worker_id`` and the
-milliseconds since the measure began in ``time_elapsed``.
+``Individual_Measures/<measure>.csv.gz`` has one row per screen, with the participant in ``worker_id``, the
+milliseconds since the measure began in ``time_elapsed``, and the number of the screen at the end of the row's
+name. Screens are in the order of their numbers: a clock may be set back, as that of one participant was.
 """
 
 import gzip
@@ -18,13 +19,14 @@ import duckdb
 
 from ingest import discounting, recent_probes
 from ingest.contract import Imported
-from ingest.csv_files import read_rows
+from ingest.csv_files import UNNAMED, read_rows
 from ingest.questions import imported
+from ingest.rows import without_response
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 
 # part of every run id: raise it when the same bytes are to be read in another way
-IMPORTER_VERSION = 1
+IMPORTER_VERSION = 2
 
 # measure -> mode
 MODES = {
@@ -40,29 +42,52 @@ _FILE = re.compile(r"(?:.*/)?(?P<measure>\w+)\.csv\.gz")
 _MAX_BYTES = 512 * 2**20
 _CHUNK_BYTES = 2**20
 
-_PLACE_COLUMNS = ("worker_id", "time_elapsed")
+_PLACE_COLUMNS = ("worker_id", "time_elapsed", UNNAMED)
 
 
 # a table of its own: a cast beside read_csv would move into it and refuse what cannot be cast
-_SCREENS = """
+_SCREENS = f"""
 create or replace table screens as
 select
-    * exclude (source_row, worker_id, time_elapsed),
+    * exclude (source_row, worker_id, time_elapsed, {UNNAMED}),
     worker_id as participant_id,
-    try_cast(time_elapsed as bigint) as place,
+    coalesce(regexp_full_match(worker_id, '[A-Za-z0-9._-]+'), false) as is_named,
+    try_cast(regexp_extract({UNNAMED}, '_([0-9]{{1,9}})$', 1) as integer) as place,
+    try_cast(time_elapsed as bigint) as time_ms,
     case
         when worker_id is null then 'worker_id is empty'
-        when not regexp_full_match(worker_id, '[A-Za-z0-9._-]+')
-        then 'worker_id is not made of letters, digits and . _ -'
-        when place is null then 'time_elapsed is not a number'
+        when not is_named then 'worker_id is not made of letters, digits and . _ -'
+        when place is null then 'the name of the row does not end in the number of a screen'
+        when time_ms is null then 'time_elapsed is not a number'
     end as place_flaw
 from source
 """
 
 _TWICE = """
-select participant_id, place from screens where place_flaw is null
-group by all having count(*) > 1 order by all
+select participant_id || ' at ' || time_ms || ' ms' as screen from screens where place_flaw is null
+group by participant_id, time_ms having count(*) > 1
+union all
+select participant_id || ' with number ' || place as screen from screens where place_flaw is null
+group by participant_id, place having count(*) > 1
+order by screen
 """
+
+_SET_BACK = """
+with stepped as (
+    select
+        participant_id,
+        time_ms < lag(time_ms) over (partition by participant_id order by place) as is_back
+    from screens
+    where place_flaw is null
+)
+select
+    'the clock of ' || participant_id || ' is set back in between; in the order of their numbers' as note,
+    count(*) as n_rows
+from stepped
+group by participant_id having count_if(is_back) > 0 order by participant_id
+"""
+
+_PARTICIPANTS = "select participant_id from screens where is_named"
 
 _PLACE_FLAWS = """
 select place_flaw || '; left out', count(*) as n_rows from screens where place_flaw is not null
@@ -97,6 +122,8 @@ class SelfRegulationImporter:
         names = {"run_id": run_id, "mode_id": MODES[measure], "source_id": source.id}
         read = recent_probes.read_screens if is_probes else discounting.read_screens
         tables, flaws = read(self._con, names)
+        lost = without_response(self._con, _PARTICIPANTS, tables["human_responses"])
+        noted = dict(self._con.execute(_SET_BACK).fetchall()) | lost
         return imported(
             source,
             file,
@@ -106,8 +133,8 @@ class SelfRegulationImporter:
             modes=[MODES[measure]],
             tables=tables,
             n_source_rows=n_rows,
-            flaws=[*self._con.execute(_PLACE_FLAWS).fetchall(), *flaws],
-            set_aside=discounting.SET_ASIDE,
+            flaws=[*self._con.execute(_PLACE_FLAWS).fetchall(), *flaws, *noted.items()],
+            set_aside=[*discounting.SET_ASIDE, *noted],
         )
 
     @cached_property
@@ -128,10 +155,9 @@ def _load(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], wh
         n_rows = read_rows(con, unpacked, where, (*_PLACE_COLUMNS, *columns), has_others=True)
     con.execute(_SCREENS)
     if twice := con.execute(_TWICE).fetchall():
-        participant, place = twice[0]
         raise InvalidSource(
-            f"{where}: expected each screen once, found {len(twice)} several times, the first is that of "
-            f"{participant} at {place} ms"
+            f"{where}: expected each screen once, found several at one place, the first is that of "
+            f"{twice[0][0]}"
         )
     return n_rows
 

@@ -320,9 +320,10 @@ def mapped(codes: Mapping[str, float], sql_type: str = "double") -> str:
 
 
 def number(text: str, codes: Mapping[str, float]) -> str:
-    """Return the number that a text stands for, as SQL; null if it stands for none."""
+    """Return the finite number that a text stands for, as SQL; null if it stands for none."""
     plain = f"try_cast({text} as double)"
-    return f"coalesce({mapped(codes)}[{text}], {plain})" if codes else plain
+    finite = f"case when isfinite({plain}) then {plain} end"
+    return f"coalesce({mapped(codes)}[{text}], {finite})" if codes else finite
 
 
 def _parts(text: str, pattern: str) -> str:

@@ -17,6 +17,7 @@ import duckdb
 from ingest.contract import Imported
 from ingest.csv_files import read_rows
 from ingest.questions import imported
+from ingest.rows import whole_number, without_response
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import Template, load_template
@@ -49,7 +50,7 @@ _COLUMNS = (
 )
 
 # a flaw is the first thing in a row that cannot be read; what it costs depends on which part has it
-_TRIALS = """
+_TRIALS = f"""
 create or replace table trials as
 with
 
@@ -58,8 +59,8 @@ cells as (
     select
         source_row,
         subj_name as participant_id,
-        try_cast(block as integer) as block,
-        try_cast(trial_in_a_sequence as integer) as trial_in_block,
+        {whole_number("block")} as block,
+        {whole_number("trial_in_a_sequence")} as trial_in_block,
         case name_of_task when 'color' then 'colour' when 'shape' then 'form' when 'number' then 'number' end
             as rule,
         [
@@ -90,8 +91,8 @@ judged as (
             when participant_id is null then 'subj_name is empty'
             when not regexp_full_match(participant_id, '[A-Za-z0-9._-]+')
             then 'subj_name is not made of letters, digits and . _ -'
-            when block is null then 'block is not a number'
-            when trial_in_block is null then 'trial_in_a_sequence is not a number'
+            when block is null then 'block is not a whole number'
+            when trial_in_block is null then 'trial_in_a_sequence is not a whole number'
         end as place_flaw,
         case
             when card is null then 'a feature of the card is not known; left out'
@@ -153,6 +154,10 @@ from trials
 inner join splits using (participant_id)
 where place_flaw is null and card is not null and response_flaw is null
 order by participant_id, trial
+"""
+
+_PARTICIPANTS = """
+select participant_id from trials where regexp_full_match(participant_id, '[A-Za-z0-9._-]+')
 """
 
 _FLAWS = """
@@ -268,6 +273,8 @@ class CardSortingImporter:
         n_rows = _load(self._con, path, where)
         names = {"run_id": run_id, "mode_id": MODE_ID, "source_id": source.id}
         words = {"template_id": template.id, "template_sha256": template.sha256}
+        responses = self._con.sql(_RESPONSES, params=names).to_arrow_table()
+        lost = without_response(self._con, _PARTICIPANTS, responses)
         return imported(
             source,
             file,
@@ -277,10 +284,11 @@ class CardSortingImporter:
             modes=[MODE_ID],
             tables={
                 "items": self._con.sql(_items(template), params=names | words).to_arrow_table(),
-                "human_responses": self._con.sql(_RESPONSES, params=names).to_arrow_table(),
+                "human_responses": responses,
             },
             n_source_rows=n_rows,
-            flaws=self._con.execute(_FLAWS).fetchall(),
+            flaws=[*self._con.execute(_FLAWS).fetchall(), *lost.items()],
+            set_aside=lost,
         )
 
     @cached_property

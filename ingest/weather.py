@@ -13,7 +13,8 @@ import duckdb
 
 from ingest.contract import Imported
 from ingest.questions import imported
-from ingest.r_data import read_data_frame, whole_number
+from ingest.r_data import read_data_frame
+from ingest.rows import whole_number, without_response
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import Template, load_template
@@ -40,6 +41,7 @@ cells as (
     select
         source_row,
         cast(id as varchar) as participant,
+        coalesce(regexp_full_match(participant, '[A-Za-z0-9_-]+'), false) as is_named,
         cast("group" as varchar) as participants_group,
         {whole_number("occ")} as session,
         {whole_number("trial")} as trial_in_session,
@@ -55,20 +57,15 @@ judged as (
     select
         *,
         case
-            when participant is null or not regexp_full_match(participant, '[A-Za-z0-9_-]+')
-            then 'id is not made of letters, digits, _ and -'
+            when not is_named then 'id is not made of letters, digits, _ and -'
             when participants_group is null or participants_group not in ('PD', 'Control')
             then 'group is not one of PD, Control'
-            when session is null or session < 1 then 'occ is not a number from 1'
-            when trial_in_session is null or trial_in_session < 1 then 'trial is not a number from 1'
+            when session is null or session < 1 then 'occ is not a whole number from 1'
+            when trial_in_session is null or trial_in_session < 1 then 'trial is not a whole number from 1'
             when len(features) < 4 then 'one of c1, c2, c3, c4 is not 0 or 1'
         end as place_flaw,
         case when outcome is null then 'y is not one of Fine, Rainy' end as outcome_flaw,
-        case
-            when count(response) over (partition by participant) = 0
-            then 'r is not one of Fine, Rainy, and in no other trial of ' || participant
-            when response is null then 'r is not one of Fine, Rainy'
-        end as response_flaw
+        case when response is null then 'r is not one of Fine, Rainy' end as response_flaw
     from cells
 
 )
@@ -116,6 +113,8 @@ where place_flaw is null and response is not null
 order by participant_id, session, trial
 """
 
+_PARTICIPANTS = "select 'wpt-' || participant as participant_id from trials where is_named"
+
 _FLAWS = """
 select
     coalesce(
@@ -152,6 +151,8 @@ class WeatherImporter:
         n_rows = _load(self._con, path, where)
         names = {"run_id": run_id, "mode_id": MODE_ID, "source_id": source.id}
         shown = {"options": OPTIONS, "template_id": template.id, "template_sha256": template.sha256}
+        responses = self._con.sql(_RESPONSES, params=names).to_arrow_table()
+        lost = without_response(self._con, _PARTICIPANTS, responses)
         return imported(
             source,
             file,
@@ -161,10 +162,11 @@ class WeatherImporter:
             modes=[MODE_ID],
             tables={
                 "items": self._con.sql(_items(template), params=names | shown).to_arrow_table(),
-                "human_responses": self._con.sql(_RESPONSES, params=names).to_arrow_table(),
+                "human_responses": responses,
             },
             n_source_rows=n_rows,
-            flaws=self._con.execute(_FLAWS).fetchall(),
+            flaws=[*self._con.execute(_FLAWS).fetchall(), *lost.items()],
+            set_aside=lost,
         )
 
     @cached_property

@@ -18,10 +18,8 @@ def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: 
     require_known("mode", modes, item_sources(), f"there are {', '.join(item_sources())}")
     tasks = plan(home(), chosen, load_schedules(), modes)
     if not tasks:
-        raise WrongUsage(
-            f"{', '.join(agents)}: nothing to do in {', '.join(modes) or 'any mode'}: "
-            "the agent plays another environment, or the questions are not ingested"
-        )
+        wanted = f"{', '.join(agents)}: nothing to do in {', '.join(modes) or 'any mode'}"
+        raise WrongUsage(f"{wanted}: {_why_idle(chosen, modes)}")
     for task in tasks:
         if task.displaced_by is not None:
             console.say(
@@ -37,6 +35,25 @@ def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: 
         console.write(to_json({"runs": reports}))
     else:
         console.show(sheet(reports))
+
+
+def _why_idle(agents: Sequence[AgentSettings], modes: Sequence[str]) -> str:
+    """Say what is missing where there is nothing to do."""
+    if not all(agent.predicts for agent in agents):
+        return "the agent plays another environment, or the questions are not ingested"
+    predicted = {mode: item_sources()[mode] for agent in agents for mode in agent.predicts}
+    lacking = {mode: source for mode, source in predicted.items() if not modes or mode in modes}
+    if not lacking:
+        return f"what is predicted is {', '.join(predicted)}"
+    reasons = []
+    if unknown := [mode for mode, source in lacking.items() if source is None]:
+        reasons.append(f"the source of the questions of {', '.join(unknown)} is not identified")
+    if ingested := {mode: source for mode, source in lacking.items() if source is not None}:
+        reasons.append(
+            f"the questions of {', '.join(ingested)} are not in the lake: "
+            f"ingest {', '.join(dict.fromkeys(ingested.values()))}"
+        )
+    return "; ".join(reasons)
 
 
 def _chosen(wanted: Sequence[str]) -> list[AgentSettings]:

@@ -4,6 +4,7 @@ The first option is chosen with probability 1 / (1 + exp(-sum_k w_k (x_k - y_k))
 those of the second. All training participants share the weights.
 """
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -18,8 +19,8 @@ class WeightedAdditive(BaseModel):
     """The model with one weight per cue, by maximum likelihood.
 
     The likelihood has one maximum, or a flat one where questions differ in fewer directions than there are
-    cues: from weights of 0 the descent then ends at the smallest weights that reach it. Single weights mean
-    little in that case; what they predict does not depend on it.
+    cues. Of that the smallest weights are taken: those without a part on which no question of the training
+    depends. Single weights mean little in that case; what they predict of these questions is the same.
 
     Attributes
     ----------
@@ -61,6 +62,8 @@ class WeightedAdditive(BaseModel):
         bound = np.full(n_cues, self.largest_weight)
         best = estimate_parameters(objective, Bounds(-bound, bound), np.zeros((1, n_cues)))
         n_directions = np.linalg.matrix_rank(cases)
+        if n_directions < n_cues:
+            best = replace(best, values=np.linalg.pinv(cases) @ (cases @ best.values))
         return Estimate(
             parameters=best.values,
             fits=tuple(best.fits([f"weight_{cue + 1}" for cue in range(n_cues)], n_training)),

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,7 @@ from pytest import approx
 
 from generate.answers import Author, predicted
 from generate.contract import Training
+from generate.references import attributes
 from generate.references.attributes import WeightedAdditive
 from generate.schedule import load_agents
 
@@ -20,6 +22,7 @@ SCHEMA = {
     "legal_options": pl.List(pl.String),
     **dict.fromkeys(("support_low", "support_high", "weight"), pl.Float64),
     "fold": pl.Int32,
+    "is_shared": pl.Boolean,
 }
 QUESTIONS = [(a, b) for a in product((-1, 1), repeat=4) for b in product((-1, 1), repeat=4) if a != b]
 
@@ -40,6 +43,7 @@ def choices(rows, split="train"):
                 "response": response,
                 "legal_options": ["A", "B"],
                 "weight": float(weight),
+                "is_shared": False,
             }
             for participant, options, response, weight in rows
         ],
@@ -112,6 +116,35 @@ def test_weights_that_are_not_determined_are_the_smallest_and_said_to_be_so():
     assert weights_of(estimate) == approx([math.log(3) / 4, math.log(3) / 4, 0], abs=1e-4)
     assert estimate.training_set.endswith("4 responses; 3 weights, 1 of them determined")
     assert first_probabilities(estimate, choices([("q", question, None, 1)])) == approx([0.75], abs=1e-4)
+
+
+def test_of_weights_that_predict_the_same_the_smallest_are_taken(monkeypatch):
+    # no question depends on the direction (1, 1, 0, 1)
+    questions = [[a, b] for a, b in QUESTIONS if np.dot(np.subtract(a, b), [1, 1, 0, 1]) == 0]
+    truth = np.array([0.9, -0.2, 0.5, -0.7])
+    rows = []
+    for a, b in questions:
+        first = 1 / (1 + math.exp(-np.dot(truth, np.subtract(a, b))))
+        rows += [("p", [a, b], "A", first), ("p", [a, b], "B", 1 - first)]
+    trials, descents = choices(rows), []
+    descent = attributes.estimate_parameters
+
+    def descend(*arguments):
+        end = descent(*arguments)
+        # another point of the flat maximum, as a descent may end at
+        descents.append(replace(end, values=end.values + 0.5 * np.array([1, 1, 0, 1])))
+        return descents[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(attributes, "estimate_parameters", descend)
+        estimate = fitted(trials)
+    assert np.dot(estimate.parameters, [1, 1, 0, 1]) == approx(0, abs=1e-9)
+    assert weights_of(estimate) == approx(list(estimate.parameters))
+    [end] = descents
+    assert np.linalg.norm(estimate.parameters) < np.linalg.norm(end.values)
+    elsewhere = replace(estimate, parameters=end.values)
+    assert first_probabilities(estimate, trials) == approx(first_probabilities(elsewhere, trials), abs=1e-12)
+    assert estimate.training_set.endswith("4 weights, 3 of them determined")
 
 
 def test_who_always_follows_one_cue_puts_its_weight_at_the_bound():

@@ -4,17 +4,23 @@ import csv
 import gzip
 import io
 import json
+import os
+import re
+from collections import defaultdict
+from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 from handwritten import ingested
 
 from ingest.discounting import DelayDiscountingImporter
+from ingest.pipeline import ingest
 from ingest.self_regulation import MODES
 from store.errors import InvalidSource
 from store.lake import part_paths
 from store.manifest import load_sources
 from store.schemas import RAW_TABLES
+from store.settings import Home
 
 FOLDER = "Data/Complete_02-16-2019/Individual_Measures"
 MEASURES = [measure for measure, mode in MODES.items() if mode.startswith("temporal_discounting")]
@@ -222,6 +228,15 @@ def test_a_question_without_a_valid_choice_is_history_and_no_item(tmp_path, chan
         ),
         ({"worker_id": ""}, "worker_id is empty"),
         ({"time_elapsed": "late"}, "time_elapsed is not a number"),
+        *(
+            ({"stimulus": screen(*rewards)}, "stimulus does not show two amounts with their delays")
+            for rewards in (
+                (("20", "today"), ("30", "99999999999 days")),
+                (("20", "today"), ("30", "9999999 years")),
+                (("20", "today"), ("9" * 400, "5 days")),
+                ((",", "today"), ("30", "5 days")),
+            )
+        ),
     ],
 )
 def test_a_question_that_cannot_be_read_is_left_out_and_counted(tmp_path, changed, said):
@@ -236,19 +251,37 @@ def test_a_question_that_cannot_be_read_is_left_out_and_counted(tmp_path, change
 def test_a_participant_without_a_valid_choice_is_named(tmp_path):
     items, _, report = imported(tmp_path, session() + session("p2", keys=(-1, -1, -1)))
     assert {item["participant_id"] for item in items} == {"p1"}
-    assert f"{KIRBY}: 3 rows: in no question of p2 can a choice be read; not asked" in report.notes
+    assert report.notes[-1] == f"{KIRBY}: 4 rows: no response of p2 can be read"
+    # the questions for practice could be read
+    assert report.n_unreadable_rows == 3
+
+
+@pytest.mark.parametrize("changed", [{"stimulus": ""}, {"trial_id": "instruction"}, {"": ""}])
+def test_a_participant_without_a_question_that_can_be_read_is_named(tmp_path, changed):
+    _, _, report = imported(tmp_path, session() + [row | changed for row in session("p2")])
+    assert report.notes[-1] == f"{KIRBY}: 4 rows: no response of p2 can be read"
+
+
+def test_the_numbers_of_the_screens_are_their_order_whatever_the_clock_says(tmp_path):
+    rows = session()
+    rows[3]["time_elapsed"] = "-5000"
+    items, _, report = imported(tmp_path / "back", rows)
+    plain, _, _ = imported(tmp_path / "plain", session())
+    assert [item["prompt"] for item in items] == [item["prompt"] for item in plain]
+    note = f"{KIRBY}: 4 rows: the clock of p1 is set back in between; in the order of their numbers"
+    assert note in report.notes and report.n_unreadable_rows == 0
 
 
 def test_a_screen_that_is_there_twice_refuses_the_file(tmp_path):
     rows = session()
     said = refusal(tmp_path, packed([*rows, rows[1]]))
-    assert said == "expected each screen once, found 1 several times, the first is that of p1 at 2000 ms"
+    assert said == "expected each screen once, found several at one place, the first is that of p1 at 2000 ms"
 
 
-@pytest.mark.parametrize("column", [name for name in COLUMNS if name])
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_missing_column_refuses_the_file(tmp_path, column):
     said = refusal(tmp_path, packed(session(), columns=[name for name in COLUMNS if name != column]))
-    assert said.endswith(f"; missing: {column}")
+    assert said.endswith(f"; missing: {column or '(no name)'}")
 
 
 def test_each_example_choice_is_an_item_and_a_response(tmp_path):
@@ -305,11 +338,19 @@ def test_one_day_is_no_days(tmp_path):
             {"choice": ""},
             "choice is not one of 0, 1; not asked, and in the history a question without a choice",
         ),
-        ({"amount_later": "much"}, "an amount is not a number; left out"),
-        ({"amount_sooner": "-5"}, "an amount is not a number; left out"),
+        *(
+            (changed, "an amount is not a number below a billion; left out")
+            for changed in (
+                {"amount_later": "much"},
+                {"amount_sooner": "-5"},
+                {"amount_later": "1000000000"},
+                {"amount_later": "9" * 400},
+            )
+        ),
         ({"delay_later": "1.5"}, "a delay is not a number of days; left out"),
         ({"delay_sooner": "6"}, "the later reward does not come later; left out"),
-        ({"trial": "last"}, "trial is not a number; left out"),
+        ({"trial": "last"}, "trial is not a whole number; left out"),
+        ({"trial": "1.4"}, "trial is not a whole number; left out"),
         ({"subjID": ""}, "subjID is not made of letters, digits and . _ -; left out"),
     ],
 )
@@ -321,9 +362,17 @@ def test_an_example_that_cannot_be_read_is_counted_and_named(tmp_path, changed, 
     assert report.notes == (f"{HBAYESDM}: 1 rows: {said}",)
 
 
+@pytest.mark.parametrize("changed", [{"choice": ""}, {"trial": ""}, {"amount_later": ""}])
+def test_a_participant_of_the_example_without_a_response_is_named(tmp_path, changed):
+    _, _, report = imported_example(tmp_path, example() + [row | changed for row in example("2")])
+    assert report.notes[-1] == f"{HBAYESDM}: 3 rows: no response of dd-2 can be read"
+    assert report.n_unreadable_rows == 3
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
+        (tabbed(example()).replace("\n", "\t\t\n"), "column (no name) appears more than once"),
         (tabbed(example()).replace("choice", "chosen"), "expected the columns subjID, trial, "),
         (tabbed(example(), HBAYESDM_COLUMNS[:-1]), "expected the columns subjID, trial, "),
         (tabbed(example(), (*HBAYESDM_COLUMNS, "trial")), "column trial appears more than once"),
@@ -365,3 +414,39 @@ def test_other_examples_hold_no_rows(tmp_path):
     other = next(file for file in source.files if file.path != HBAYESDM)
     with pytest.raises(InvalidSource, match="not a file of delay discounting"):
         DelayDiscountingImporter().read(source, other, tmp_path)
+
+
+@pytest.mark.mirror
+def test_everybody_answered_in_the_order_of_the_file(tmp_path):
+    lake, source = Home(tmp_path / "lake"), load_sources()["self_regulation"]
+    [report] = ingest(lake, [source], mirror=os.environ["COGLAKE_MIRROR"])
+    backward = [note for note in report.notes if "set back" in note]
+    assert len(backward) == 1 and ": 90 rows: the clock of s175 is set back" in backward[0]
+
+    asked = defaultdict(list)
+    for item in sorted(rows_of(lake, "items"), key=lambda item: json.loads(item["facts_json"])["trial"]):
+        asked[item["mode_id"], item["participant_id"]].append(item)
+    for file in source.files:
+        measure = Path(file.path).name.partition(".")[0]
+        shown = defaultdict(list)
+        with gzip.open(Path(os.environ["COGLAKE_MIRROR"]) / source.mirror_path(file), "rt") as rows:
+            for row in csv.DictReader(rows):
+                if measure == "recent_probes" and row["key_press"] != "-1.0":
+                    shown[row["worker_id"]].append((re.findall("[A-Z]", row["stim"]), row["probe_letter"]))
+                elif row["trial_id"] == "stim" and row["exp_stage"] == "test":
+                    shown[row["worker_id"]].append(set(re.findall(r"\$([0-9.,]+)<", row["stimulus"])))
+        assert len(shown) == 522
+        for participant, screens in shown.items():
+            items = asked[MODES[measure], participant]
+            if measure == "recent_probes":
+                facts = [json.loads(item["facts_json"]) for item in items]
+                assert [(fact["letters"], fact["probe"]) for fact in facts] == screens
+            else:
+                amounts = [
+                    {option.split()[0].removeprefix("$") for option in item["legal_options"]}
+                    for item in items
+                ]
+                assert amounts == screens
+                # and so do the questions that the last prompt remembers
+                lines = re.findall(r"Question [0-9]+: (.*)\? You choose", items[-1]["prompt"])
+                assert [set(re.findall(r"\$([0-9.,]+)", line)) for line in lines] == screens

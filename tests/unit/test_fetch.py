@@ -3,6 +3,7 @@
 import errno
 import gzip
 import hashlib
+import logging
 import os
 import shutil
 import stat
@@ -366,7 +367,10 @@ class HubError(Exception):
         (HubError(401), r"HF_TOKEN may not read it \(401\)"),
         (HubError(403), r"HF_TOKEN may not read it \(403\).*accept the terms"),
         (HubError(404), r"at this revision \(404\)"),
-        (HubError(500), "cannot read https://huggingface.co/datasets/owner/archive: first line$"),
+        (
+            HubError(500),
+            "cannot read https://huggingface.co/datasets/owner/archive: first line; check the net",
+        ),
         (ConnectionError(), "ConnectionError"),
     ],
 )
@@ -378,6 +382,28 @@ def test_a_hub_refusal_is_one_sentence(lake, monkeypatch, error, words):
     with pytest.raises(SourceUnavailable, match=words):
         Server(OFFLINE).fetch(lake, pinned(kind="hub_dataset", gated=True))
     assert files_left(lake) == []
+
+
+def test_without_a_network_the_hub_client_is_silent_and_its_trouble_one_sentence(lake, monkeypatch, capfd):
+    def refuse(*_, **__) -> None:
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
+        advice = "An error happened and the file is not in the local cache. Please check your connection."
+        raise LookupError(advice) from OFFLINE
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+    level = huggingface_hub.utils.logging.get_verbosity()
+    huggingface_hub.utils.logging.set_verbosity_warning()
+    try:
+        with pytest.raises(SourceUnavailable) as refusal:
+            Server(OFFLINE).fetch(lake, pinned(kind="hub_dataset"))
+    finally:
+        huggingface_hub.utils.logging.set_verbosity(level)
+    assert refusal.value.exit_code == 12
+    assert str(refusal.value).endswith(
+        "cannot read https://huggingface.co/datasets/owner/archive: Name or service not known; "
+        "check the network and COGLAKE_MIRROR"
+    )
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

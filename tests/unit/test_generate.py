@@ -334,6 +334,28 @@ def test_the_command_plans_generates_and_says_so(lake, project):
         (("--agent", "zzz*"), "zzz*: no such agent; there are uniform"),
         (("--agent", "uniform", "--modes", "zzz"), "zzz: no such mode; there are bayesian_urn"),
         (("--agent", "bayes", "--modes", "bart"), "bayes: nothing to do in bart"),
+        (
+            ("--agent", "hybrid_independent_networks"),
+            "hybrid_independent_networks: nothing to do in any mode: "
+            "the source of the questions of hybrid_sampling is not identified\n",
+        ),
+        (
+            ("--agent", "leave_one_out"),
+            "the questions of politeness, pragmatic_interpretation are not in the lake: "
+            "ingest polite_speaker, pragmatics\n",
+        ),
+        (
+            ("--agent", "leave_one_out", "--agent", "hybrid_independent_networks"),
+            "hybrid_sampling is not identified; the questions of politeness, pragmatic_interpretation are",
+        ),
+        (
+            ("--agent", "leave_one_out", "--modes", "politeness"),
+            "in politeness: the questions of politeness are not in the lake: ingest polite_speaker\n",
+        ),
+        (
+            ("--agent", "leave_one_out", "--modes", "bart"),
+            "in bart: what is predicted is politeness, pragmatic_interpretation\n",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(lake, project, arguments, sentence):

@@ -22,7 +22,9 @@ TRIALS = "data/exp1/trials.json"
 
 
 def trial(*clicks, graph="412", **changed):
-    return {"mdp": "x", "reveals": list(clicks), "route": [0, 1, 2, 3], "graph": graph, "score": 5} | changed
+    # the leftmost way down the tree
+    route = list(range(len(graph or "") + 1))
+    return {"mdp": "x", "reveals": list(clicks), "route": route, "graph": graph, "score": 5} | changed
 
 
 def rows_of(lake, table):
@@ -103,9 +105,9 @@ def test_the_run_brings_items_and_no_agent(tmp_path):
 
 
 def test_what_is_known_keeps_the_order_of_the_clicks(tmp_path):
-    tables, _ = imported(tmp_path, {"w0": [trial([13, 5], [1, -10], [14, 2.5])]})
+    tables, _ = imported(tmp_path, {"w0": [trial([13, 5], [1, -10], [14, 25])]})
     last = json.loads(tables["items"][-1]["facts_json"])
-    assert list(last["known"].items()) == [("13", 5), ("1", -10), ("14", 2.5)]
+    assert list(last["known"].items()) == [("13", 5), ("1", -10), ("14", 25)]
 
 
 # --- prompts ---
@@ -118,7 +120,7 @@ TREE_412 = (
 SESSION = [
     trial([5, 10], [6, -5], route=[0, 5, 6, 7], score=15),
     trial(route=[0, 1, 2, 4], score=-25),
-    trial([9, 2.5], [10, 5], [13, -10], route=[0, 9, 10, 12], score=7.5),
+    trial([9, 25], [10, 5], [13, -10], route=[0, 9, 10, 12], score=75),
     trial([1, -10], score=0),
 ]
 
@@ -137,7 +139,7 @@ def test_a_prompt_shows_the_tree_the_trial_so_far_and_the_legal_options(tmp_path
         "Your rounds so far:\nnone\n\nThis is round 1. Revealed so far in this round: nothing." in found[0, 0]
     )
     assert found[0, 0].endswith("one of: STOP, 1, 5, 9, 13.\nYou reply:")
-    last = "This is round 3. Revealed so far in this round: node 9 holds 2.5, node 10 holds 5."
+    last = "This is round 3. Revealed so far in this round: node 9 holds 25, node 10 holds 5."
     assert last in found[2, 2] and found[2, 2].endswith("one of: STOP, 1, 5, 11, 12, 13.\nYou reply:")
 
 
@@ -146,8 +148,8 @@ def test_a_prompt_remembers_the_trials_before_it_in_their_order(tmp_path):
     rounds = [
         "Round 1. Revealed: node 5 holds 10, node 6 holds -5. Journey: 0-5-6-7. Points earned: 15.\n",
         "Round 2. Revealed: nothing. Journey: 0-1-2-4. Points earned: -25.\n",
-        "Round 3. Revealed: node 9 holds 2.5, node 10 holds 5, node 13 holds -10. Journey: 0-9-10-12. "
-        "Points earned: 7.5.\n",
+        "Round 3. Revealed: node 9 holds 25, node 10 holds 5, node 13 holds -10. Journey: 0-9-10-12. "
+        "Points earned: 75.\n",
     ]
     for (number, _), prompt in found.items():
         history = "".join(rounds[:number]) or "none\n"
@@ -254,21 +256,33 @@ def test_a_click_on_a_node_that_was_not_open_refuses_the_file(tmp_path, clicks, 
 @pytest.mark.parametrize(
     ("broken", "expected"),
     [
-        (trial([1, 5, 3]), "clicks as pairs of node and value"),
-        (trial(["1", 5]), "clicks as pairs of node and value"),
-        (trial([1.5, 5]), "clicks as pairs of node and value"),
-        (trial([1, None]), "clicks as pairs of node and value"),
-        (trial([1, "5"]), "clicks as pairs of node and value"),
-        (trial([9999999999, 5]), "clicks as pairs of node and value"),
-        (trial(None), "clicks as pairs of node and value"),
-        (trial(reveals=None), "clicks as pairs of node and value"),
-        (trial(reveals={"1": 5}), "clicks as pairs of node and value"),
+        (trial([1, 5, 3]), "clicks as pairs of node and value, both whole numbers"),
+        (trial(["1", 5]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1.5, 5]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1, None]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1, "5"]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([9999999999, 5]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1, 6.000000001]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1, 5.0]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1, math.nan]), "clicks as pairs of node and value, both whole numbers"),
+        (trial([1, 10**12]), "clicks as pairs of node and value, both whole numbers"),
+        (trial(None), "clicks as pairs of node and value, both whole numbers"),
+        (trial(reveals=None), "clicks as pairs of node and value, both whole numbers"),
+        (trial(reveals={"1": 5}), "clicks as pairs of node and value, both whole numbers"),
         (trial(route=None), "a route of nodes"),
         (trial(route="0-1"), "a route of nodes"),
         (trial(route=[0, "1"]), "a route of nodes"),
         (trial(route=[0, None]), "a route of nodes"),
-        (trial(score=None), "a score in points"),
-        (trial(score="5"), "a score in points"),
+        (trial(score=None), "a score in whole points"),
+        (trial(score=math.nan), "a score in whole points"),
+        (trial(score=15.0), "a score in whole points"),
+        (trial(score=10**30), "a score in whole points"),
+        (trial(score="5"), "a score in whole points"),
+        *(
+            (trial(route=route), "routes from the root to a leaf")
+            # nowhere, back, short of a leaf, beyond it, across branches, from a node below the root
+            for route in ([], [0, 99], [0], [0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 7], [1, 2, 3], [0, 1, 0, 1])
+        ),
         (trial(graph="402"), "trees of up to four levels, one digit per level"),
         (trial(graph="99999"), "trees of up to four levels, one digit per level"),
         (trial(graph=[[1], []]), "trees of up to four levels, one digit per level"),
@@ -287,6 +301,22 @@ def test_a_trial_of_another_form_refuses_the_file(tmp_path, broken, expected):
 def test_a_participant_who_is_no_list_refuses_the_file(tmp_path):
     said = refusal(tmp_path, {"w0": trial()})
     assert said == "expected a list of trials per participant, found 1 others, first participant w0, trial 0"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "e\u0301", "a b"])
+def test_a_participant_who_cannot_be_named_in_an_id_refuses_the_file(tmp_path, name):
+    said = refusal(tmp_path, {"w0": [trial()], name: [trial()]})
+    assert said == (
+        "expected participants named with letters, digits and . _ -, found 1 others, "
+        f"first participant {name}, trial 0"
+    )
+
+
+def test_a_participant_without_trials_is_named(tmp_path):
+    tables, report = imported(tmp_path, {"w0": [trial()], "w1": []})
+    assert {item["participant_id"] for item in tables["items"]} == {"w0"}
+    assert report.notes == (f"{TRIALS}: 0 rows: the list of trials of w1 is empty",)
+    assert report.n_unreadable_rows == 0
 
 
 def test_a_participant_who_appears_twice_refuses_the_file(tmp_path):

@@ -152,8 +152,8 @@ def test_a_prompt_says_neither_its_answer_nor_what_came_later(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "note", "n_items", "n_responses"),
     [
-        ({"vp": None}, "vp is not a number; left out", 2, 2),
-        ({"trial": 1.5}, "trial is not a number; left out", 2, 2),
+        ({"vp": None}, "vp is not a whole number; left out", 2, 2),
+        ({"trial": 1.5}, "trial is not a whole number; left out", 2, 2),
         ({"a3": 0.0}, "a cue is not -1 or 1; left out", 2, 2),
         ({"b4": None}, "a cue is not -1 or 1; left out", 2, 2),
         ({"choice": "C"}, "choice is not A or B; no response", 3, 2),
@@ -172,9 +172,17 @@ def test_a_participant_without_a_choice_is_named_and_never_the_test(tmp_path):
     rows = [row | ({"choice": None} if row["vp"] == 13 else {}) for row in thirteen()]
     tables, report = imported(tmp_path, TRIALS, trials_file(tmp_path, [*rows, *session(14, "AA")]))
     assert report.notes == (
-        f"{TRIALS}: 2 rows: choice is not A or B, and in no other trial of 13; no response",
+        f"{TRIALS}: 2 rows: choice is not A or B; no response",
+        f"{TRIALS}: 2 rows: no response of heck2017-13 can be read",
     )
+    assert report.n_unreadable_rows == 2
     assert {item["participant_id"] for item in tables["items"] if item["split"] == "test"} == {"heck2017-14"}
+
+
+def test_a_participant_without_a_trial_that_has_a_place_is_named(tmp_path):
+    lost = [row | {"trial": 1.5} for row in session(102, "AB")]
+    _, report = imported(tmp_path, TRIALS, trials_file(tmp_path, [*session(101, "AB"), *lost]))
+    assert f"{TRIALS}: 2 rows: no response of heck2017-102 can be read" in report.notes
 
 
 def test_a_trial_that_is_there_twice_refuses_the_file(tmp_path):
@@ -237,17 +245,14 @@ def test_what_was_chosen_how_often_is_not_in_the_prompt(tmp_path):
     [
         ([0, 33, 0], "B2 not a whole number from 0 to 32; no response to this item type", 2),
         ([-1, 0, 0.5], "B1, B3 not a whole number from 0 to 32; no response to this item type", 1),
-        (
-            [None, None, 40],
-            "B1, B2, B3 are not whole numbers from 0 to 32; participant 2 has no response",
-            0,
-        ),
+        ([None, None, 40], "B1, B2, B3 not a whole number from 0 to 32; no response to this item type", 0),
     ],
 )
 def test_frequencies_out_of_range_are_counted_and_named(tmp_path, frequencies, note, n_responses):
     content = frequencies_file(tmp_path, [[0, 0, 0], frequencies])
     tables, report = imported(tmp_path, FREQUENCIES, content)
-    assert report.notes == (f"{FREQUENCIES}: 1 rows: {note}",) and report.n_unreadable_rows == 1
+    lost = () if n_responses else (f"{FREQUENCIES}: 1 rows: no response of hilbig2014-2 can be read",)
+    assert report.notes == (f"{FREQUENCIES}: 1 rows: {note}", *lost) and report.n_unreadable_rows == 1
     assert len(tables["items"]) == 6
     second = [row for row in tables["human_responses"] if row["participant_id"] == "hilbig2014-2"]
     assert len(second) == n_responses

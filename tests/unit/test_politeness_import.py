@@ -124,7 +124,8 @@ def test_marks_and_line_ends_do_not_matter(tmp_path):
     [
         (',2,"cake","both","heart3","neg","bad"', "subid is empty"),
         ('"a/b",2,"cake","both","heart3","neg","bad"', "subid is not made of letters, digits and . _ -"),
-        ('"a.json",x,"cake","both","heart3","neg","bad"', "trial is not a number"),
+        ('"a.json",x,"cake","both","heart3","neg","bad"', "trial is not a whole number"),
+        ('"a.json",1.5,"cake","both","heart3","neg","bad"', "trial is not a whole number"),
         ('"a.json",2,,"both","heart3","neg","bad"', "item is empty"),
         ('"a.json",2,"cake","rude","heart3","neg","bad"', "goal is not one of informative, social, both"),
         ('"a.json",2,"cake","both","heart4","neg","bad"', "true_state is not one of heart0 to heart3"),

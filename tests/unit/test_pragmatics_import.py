@@ -187,6 +187,15 @@ def test_texts_come_with_marks_quotes_breaks_and_decomposed_letters(tmp_path):
     assert 'He said, "Well, well."\n' in items[1]["prompt"]
 
 
+def test_letters_written_as_in_html_are_letters(tmp_path):
+    scenarios = "1\tA caf&eacute; &amp; a bar.&nbsp; What now?\n2\tSalt & pepper, R&D; what?"
+    options = QUESTIONS[OPTIONS].replace("Reading 3 of 1.", "A cafe&#769;.")
+    items, _, _ = read(tmp_path, (7, 1, 1, "Answer2"), scenarios=scenarios, options=options)
+    assert "A caf\u00e9 & a bar. What now?\n" in items[0]["prompt"]
+    assert "1) A caf\u00e9.\n" in items[0]["prompt"]
+    assert "Salt & pepper, R&D; what?\n" in items[1]["prompt"]
+
+
 def test_a_key_may_repeat_the_text_of_its_option(tmp_path):
     keys = QUESTIONS[KEYS].replace("\tCorrect", "\tsome text\tCorrect")
     items, _, _ = read(tmp_path, (7, 1, 1, "Answer2"), keys=keys)
@@ -208,6 +217,7 @@ def test_responses_with_mark_and_crlf_and_columns_in_another_order_are_read(tmp_
         ('"9",7,2,1,"HV","Answer2"', "Task is not IV"),
         ('"9",7,77,1,"IV","Answer2"', "itemNum is not the number of a scenario"),
         ('"9",7,two,1,"IV","Answer2"', "itemNum is not the number of a scenario"),
+        ('"9",7,2.4,1,"IV","Answer2"', "itemNum is not the number of a scenario"),
         ('"9",7,2,0,"IV","Answer4"', "OptionChosen is not one of the options"),
         ('"9",7,2,0,"IV","Coherent"', "OptionChosen is not one of the options"),
         ('"9",7,2,0,"IV",', "OptionChosen is not one of the options"),
@@ -230,7 +240,8 @@ def test_a_row_that_cannot_be_read_is_counted_and_named(tmp_path, row, what):
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"responses": ""}, "expected the columns"),
+        ({"responses": ""}, "expected the columns (no name), pKey, itemNum, "),
+        ({"responses": responses(header=HEADER + ',""')}, "column (no name) appears more than once"),
         ({"responses": responses(header=HEADER.replace('"Task"', '"Kind"'))}, "missing: Task; unknown: Kind"),
         ({"responses": responses('"1",7,1,1,"IV"')}, "not readable as CSV"),
         ({"responses": responses().encode("utf-16")}, "not UTF-8"),

@@ -195,6 +195,14 @@ EXPECTED = {
 }
 
 
+# a trial whose feedback does not say what is right is not asked
+OTHER_FEEDBACK = {
+    "shj": ". The correct category is E.\n",
+    "weather": ". You are wrong, the weather is rainy.\n",
+    "wcst": ". The correct card is 1.\n",
+}
+
+
 def is_test(participant_id):
     """The rule of `split = "participants"`, once more."""
     return int(hashlib.md5(participant_id.encode()).hexdigest()[:8], 16) % 10 == 0
@@ -223,13 +231,13 @@ def importer(tmp_path_factory):
 def imported(importer, tmp_path):
     """Read lines, or bytes, and return the rows of each table and the run."""
 
-    def read(*lines, name=TEST):
+    def read(*lines, name=TEST, reader=importer):
         content = lines[0] if isinstance(lines[0], bytes) else "\n".join(lines).encode()
         path = tmp_path / "content"
         path.write_bytes(content)
         source = source_of(name, content)
         tables = {"items": [], "human_responses": [], "runs": []}
-        for raw in importer.stream(source, source.files[0], path):
+        for raw in reader.stream(source, source.files[0], path):
             assert not tables["runs"]
             tables[raw.table] += conform(raw.table, raw.rows).to_pylist()
         [run] = tables["runs"]
@@ -390,6 +398,7 @@ def test_a_prompt_shows_neither_its_answer_nor_what_came_later(prompts, name):
         lead, response, tail = trials[place]
         other = next(option for option in options if option != response)
         feedback = tail.replace("correct", "correct, and later,").replace("points", "points and more")
+        feedback = OTHER_FEEDBACK.get(name, feedback)
         # what makes a trial one of the task has to stay
         changed = [*trials[:place], (lead, other, feedback if name != "medin" else tail)]
         later = prompts(name, changed)
@@ -468,6 +477,19 @@ def test_experiments_of_no_task_are_counted_by_their_id(imported):
         ('{"text": "x", "experiment": " ", "participant": "1"}', "the key experiment is missing or empty"),
         ('{"text": "x", "experiment": "e"}', "the key participant is missing or empty"),
         ('{"text": "x", "experiment": "e", "participant": null}', "the key participant is missing or empty"),
+        ('{"text": ["x"], "experiment": "e", "participant": "1"}', "the key text is not a text"),
+        ('{"text": 1.5, "experiment": "e", "participant": "1"}', "the key text is not a text"),
+        ('{"text": NaN, "experiment": "e", "participant": "1"}', "the key text is not a text"),
+        ('{"text": null, "experiment": "e", "participant": "1"}', "the key text is missing or empty"),
+        ('{"text": "x", "experiment": 1, "participant": "1"}', "the key experiment is not a text"),
+        ('{"text": "x", "experiment": {"a": 1}, "participant": "1"}', "the key experiment is not a text"),
+        *(
+            (
+                f'{{"text": "x", "experiment": "e", "participant": {participant}}}',
+                "the key participant is neither a text nor a whole number",
+            )
+            for participant in ("1.5", "true", '["1"]')
+        ),
     ],
 )
 def test_a_broken_line_is_counted_and_does_not_lose_the_others(imported, bad, said):
@@ -509,6 +531,13 @@ def test_a_transcript_without_a_mark_is_counted(imported):
     assert run["notes"] == ["1 transcripts: badham2017deficits/exp1.csv: it has no mark; left out"]
 
 
+def test_a_whole_number_names_a_participant_as_a_text_does(imported):
+    record = json.loads(of_task("shj"))
+    tables, _ = imported(*(json.dumps(record | {"participant": number}) for number in (12, -3)))
+    named = {item["participant_id"] for item in tables["items"]}
+    assert named == {"badham2017deficits/exp1/12", "badham2017deficits/exp1/-3"}
+
+
 def test_a_mark_at_the_very_start_names_no_options(imported):
     text = "<<K>>. E or K category.\nYou see a big black square. You press <<E>>."
     tables, run = imported(line(text, "badham2017deficits/exp1.csv"))
@@ -516,6 +545,7 @@ def test_a_mark_at_the_very_start_names_no_options(imported):
     assert sorted(run["notes"]) == [
         "1 responses: badham2017deficits/exp1.csv: of another kind than the task asks for; left out",
         "1 responses: badham2017deficits/exp1.csv: the options are not named; left out",
+        "1 transcripts: badham2017deficits/exp1.csv: in no mark can a response be used",
     ]
 
 
@@ -530,14 +560,87 @@ def test_a_response_that_cannot_be_leaves_its_question(imported, response, said)
     assert [row["item_id"][-1] for row in tables["human_responses"]] == ["1", "3"]
     [note] = run["notes"]
     assert note.startswith(f"1 responses: badham2017deficits/exp1.csv: {said}")
+    assert run["n_unreadable_rows"] == 1
 
 
-@pytest.mark.parametrize("report_", ["101", "-1", "40.5", "forty"])
-def test_a_report_outside_its_support_is_no_response(imported, report_):
-    trials = [(TASKS["coherence"][2][0][0], report_, "%.\n"), TASKS["coherence"][2][1]]
+@pytest.mark.parametrize("report", ["101", "150", "-1", "40.5", "forty", "inf", "nan", "1e400", "", " "])
+def test_a_report_that_cannot_be_is_nothing_to_match(imported, report):
+    trials = [(TASKS["coherence"][2][0][0], report, "%.\n"), TASKS["coherence"][2][1]]
     tables, run = imported(of_task("coherence", trials))
+    [item] = tables["items"]
+    assert (item["item_id"][-1], item["target"]) == ("2", 90)
+    assert json.loads(item["facts_json"])["trial"] == 1 and f"You estimate {report}%." in item["prompt"]
     assert [row["response"] for row in tables["human_responses"]] == ["90"]
-    assert "none of the options" in run["notes"][0]
+    what = "none of the options" if report.strip() else "empty"
+    assert run["notes"] == [f"1 responses: zhu2020bayesian/exp1.csv: {what}; left out"]
+    assert run["n_unreadable_rows"] == 1
+
+
+def test_a_report_outside_a_support_that_is_narrower_than_the_options_is_left_out(tmp_path, imported):
+    rules = tmp_path / "narrow.toml"
+    text = (ROOT / "manifests" / "psych_101.toml").read_text(encoding="utf-8")
+    rules.write_text(text.replace("support = [0, 100]", "support = [0, 50]"), encoding="utf-8")
+    tables, run = imported(of_task("coherence"), reader=PsychImporter(rules))
+    assert [item["target"] for item in tables["items"]] == [40]
+    assert run["notes"] == ["1 responses: zhu2020bayesian/exp1.csv: outside its support; left out"]
+
+
+@pytest.mark.parametrize("split_file", [TEST, TRAINING])
+@pytest.mark.parametrize(
+    ("name", "tail"),
+    [
+        ("shj", ".\n"),
+        ("shj", ". The correct category is Z.\n"),
+        ("weather", ". \n"),
+        ("weather", ". You are wrong, the weather is cloudy.\n"),
+        ("medin", ". Nothing here is wrong.\n"),
+    ],
+)
+def test_a_mark_without_what_is_right_is_not_asked_and_stays_in_the_history(imported, name, tail, split_file):
+    experiment, _, trials = TASKS[name]
+    (lead, response, _), *others = trials
+    tables, run = imported(of_task(name, [(lead, response, tail), *others]), name=split_file)
+    items = sorted(tables["items"], key=lambda item: item["item_id"])
+    assert [item["item_id"][-1] for item in items] == [str(mark + 2) for mark in range(len(others))]
+    assert [item["credited_options"] for item in items] == EXPECTED[name][1][1:]
+    assert [json.loads(item["facts_json"])["trial"] for item in items] == [
+        mark + 1 for mark in range(len(others))
+    ]
+    assert {row["item_id"] for row in tables["human_responses"]} == {item["item_id"] for item in items}
+    if split_file == TEST:
+        assert f"{lead}{response}{tail}".rstrip() in items[0]["prompt"]
+    assert run["notes"] == [f"1 responses: {experiment}: nothing says which option is right; left out"]
+    assert run["n_unreadable_rows"] == 1
+
+
+def test_a_probe_whose_set_is_not_shown_is_not_asked(imported):
+    trials = [("You see the letter Q. You press ", "N", ".\n"), *TASKS["recent_probes"][2]]
+    tables, run = imported(of_task("recent_probes", trials))
+    assert len(tables["items"]) == 2
+    assert run["notes"] == [
+        "1 responses: enkavi2019recentprobes/exp1.csv: nothing says which option is right; left out"
+    ]
+
+
+@pytest.mark.parametrize("feedback", ["inf", "nan", "1e999"])
+def test_what_was_right_is_a_finite_number_or_none(imported, feedback):
+    (lead, response, _), *_ = TASKS["multiple_cue"][2]
+    tail = f". That is incorrect. The correct concentration of Caldionine is {feedback}.\n"
+    tables, _ = imported(of_task("multiple_cue", [(lead, response, tail)]))
+    assert [item["target"] for item in tables["items"]] == [None]
+
+
+def test_a_session_without_a_response_is_named(imported):
+    trials = [(lead, "X", tail) for lead, _, tail in TASKS["shj"][2]]
+    of_another_kind = line("You sort images by pressing Z or W. You rate <<4>>.", TASKS["medin"][0])
+    tables, run = imported(of_task("shj", trials), of_task("shj", None, "8"), of_another_kind)
+    assert len(tables["human_responses"]) == 3
+    assert sorted(note for note in run["notes"] if "transcripts" in note) == [
+        "1 transcripts: badham2017deficits/exp1.csv: in no mark can a response be used",
+        "1 transcripts: levering2020revisiting/exp1.csv: in no mark can a response be used",
+    ]
+    # three keys that are none; to rate is another task and no fault
+    assert (run["n_source_rows"], run["n_unreadable_rows"]) == (3, 3)
 
 
 def test_a_fact_that_is_not_found_is_counted_and_null(imported):
@@ -716,13 +819,13 @@ def test_the_rules_name_modes_that_exist():
 def test_both_repositories_are_read_by_this_importer():
     assert isinstance(IMPORTERS["psych_101_test"], PsychImporter)
     pin = load_sources()["psych_101"]
-    assert PsychImporter().identify(pin, pin.files[0]) == "psych_101-prompts_training-7a370a94084a-v1"
+    assert PsychImporter().identify(pin, pin.files[0]) == "psych_101-prompts_training-7a370a94084a-v2"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("version = 1", "version = 0", "version"),
+        ("version = 2", "version = 0", "version"),
         ("lead = 'You press $'", "lead = '('", "is not a pattern"),
         ("integers = [0, 100]", "integers = [0, 100], list = ['a']", "expected one of list"),
         ("block = 'Game \\d+\\.'\n", "", "expected a pattern that begins a block"),

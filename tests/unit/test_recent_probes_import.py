@@ -223,6 +223,8 @@ def test_a_trial_without_a_valid_key_is_history_and_no_item(tmp_path, changed, s
         ({"worker_id": ""}, "worker_id is empty"),
         ({"worker_id": "a/b"}, "worker_id is not made of letters, digits and . _ -"),
         ({"time_elapsed": "late"}, "time_elapsed is not a number"),
+        ({"": "recent_probes"}, "the name of the row does not end in the number of a screen"),
+        ({"": ""}, "the name of the row does not end in the number of a screen"),
     ],
 )
 def test_a_trial_that_cannot_be_read_is_left_out_and_counted(tmp_path, changed, said):
@@ -238,22 +240,50 @@ def test_a_participant_without_a_valid_key_is_named(tmp_path):
     lost = [row | {"correct": "0.0"} for row in session("p0", keys=(-1, -1, 38, -1))]
     items, _, report = imported(tmp_path, lost + session(TESTED))
     assert {item["participant_id"] for item in items} == {TESTED}
-    assert report.notes == (f"{FILE}: 4 rows: in no trial of p0 can a key be read; not asked",)
+    assert report.notes[-1] == f"{FILE}: 4 rows: no response of p0 can be read"
+    assert report.n_unreadable_rows == 4
+
+
+@pytest.mark.parametrize("changed", [{"stim": ""}, {"trial_id": "fixation"}, {"time_elapsed": ""}])
+def test_a_participant_without_a_trial_that_can_be_read_is_named(tmp_path, changed):
+    _, _, report = imported(tmp_path, [row | changed for row in session("p0")] + session(TESTED))
+    assert report.notes[-1] == f"{FILE}: 4 rows: no response of p0 can be read"
+    assert report.n_unreadable_rows == 4
+
+
+def test_a_clock_that_is_set_back_changes_no_history_and_is_noted(tmp_path):
+    plain, _, _ = imported(tmp_path / "plain", session(TESTED))
+    rows = session(TESTED)
+    for number in (2, 3):
+        rows[number]["time_elapsed"] = str(number - 10**9)
+    items, _, report = imported(tmp_path / "back", rows + session("q1"))
+    assert [item["prompt"] for item in plain] == [
+        item["prompt"] for item in items if item["participant_id"] == TESTED
+    ]
+    assert report.notes == (
+        f"{FILE}: 4 rows: the clock of {TESTED} is set back in between; in the order of their numbers",
+    )
+    assert report.n_unreadable_rows == 0
 
 
 def test_a_screen_that_is_there_twice_refuses_the_file(tmp_path):
     rows = session(TESTED)
-    said = refusal(tmp_path, packed([*rows, rows[1]]))
-    assert said == (
-        f"expected each screen once, found 1 several times, the first is that of {TESTED} at 2000 ms"
-    )
+    for name, other, place in (
+        ("copy", {}, "at 2000 ms"),
+        ("time", {"": f"recent_probes_{TESTED}_9"}, "at 2000 ms"),
+        ("number", {"time_elapsed": "9000"}, "with number 1"),
+    ):
+        said = refusal(tmp_path / name, packed([*rows, rows[1] | other]))
+        assert said == (
+            f"expected each screen once, found several at one place, the first is that of {TESTED} {place}"
+        )
 
 
-@pytest.mark.parametrize("column", [name for name in COLUMNS if name])
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_missing_column_refuses_the_file(tmp_path, column):
     said = refusal(tmp_path, packed(session(TESTED), columns=[name for name in COLUMNS if name != column]))
     assert said.startswith("expected the columns worker_id, time_elapsed, ")
-    assert said.endswith(f"; missing: {column}")
+    assert said.endswith(f"; missing: {column or '(no name)'}")
 
 
 def test_columns_in_another_order_and_others_change_nothing(tmp_path):
@@ -318,7 +348,7 @@ def test_which_files_are_modes(tmp_path):
     importer = SelfRegulationImporter()
     found = {file.path: importer.identify(source, file) for file in source.files}
     assert {path.rsplit("/", 1)[1].split(".")[0] for path in found} == set(MODES)
-    assert found[FILE] == "self_regulation-recent_probes-b76deb2e80e1-v1"
+    assert found[FILE] == "self_regulation-recent_probes-b76deb2e80e1-v2"
     other = source.files[0].model_copy(update={"path": f"{FOLDER}/stroop.csv.gz"})
     assert importer.identify(source, other) is None
     with pytest.raises(InvalidSource, match="not a measure that is a mode"):

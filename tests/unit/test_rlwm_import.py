@@ -62,7 +62,7 @@ def test_an_answered_trial_becomes_an_item_and_a_response(tmp_path):
     assert (run["kind"], run["agent_kind"], run["model_id"]) == ("items", "human", "Expe1")
     assert run["planned_modes"] == ["rlwm"] and run["source_id"] == "rlwm"
     assert (run["n_source_rows"], run["n_unreadable_rows"], run["notes"]) == (2, 0, [])
-    assert run["run_id"].startswith("rlwm-Expe1-") and run["run_id"].endswith("-v1")
+    assert run["run_id"].startswith("rlwm-Expe1-") and run["run_id"].endswith("-v2")
 
     first, second = tables["items"]
     assert [item["item_id"] for item in (first, second)] == [f"{run['run_id']}/1/{trial}" for trial in (0, 1)]
@@ -188,7 +188,7 @@ def test_losses_are_told_as_points(tmp_path):
     ("change", "note"),
     [
         (MISSED, "no key was pressed in time; no question"),
-        ({"choice": 4}, "choice is not one of 1, 2, 3; no question"),
+        ({"choice": 4, "cor": -1, "rew": -1}, "choice is not one of 1, 2, 3; no question"),
         ({"choice": np.nan}, "choice is not one of 1, 2, 3; no question"),
         ({"choice": 2.5}, "choice is not one of 1, 2, 3; no question"),
         ({"cor": 0, "rew": 0}, "cor contradicts choice and corAseq; no question"),
@@ -220,7 +220,8 @@ def test_a_row_that_cannot_be_read_is_counted_and_named(tmp_path, change, note):
     elif "rt" in change and change is not MISSED:
         assert seen == ["picture A: key 3, +1"] * 2
     else:
-        assert seen == ["picture A: key 3, +1", "picture A: no key that counted"]
+        what = {-1: "no key in time", 4: "another key"}.get(change.get("choice"), "key not on record")
+        assert seen == ["picture A: key 3, +1", f"picture A: {what}"]
 
 
 def test_a_right_key_that_is_none_is_named(tmp_path):
@@ -238,7 +239,11 @@ def test_a_participant_without_a_valid_response_has_no_item_and_costs_no_other(t
     rows = [*session({}, {}), *(row | {"subno": 2} for row in session(MISSED, MISSED))]
     tables = imported(tmp_path, rows)
     assert {item["participant_id"] for item in tables["items"]} == {"Expe1/1"}
-    assert tables["runs"][0]["notes"] == ["2 rows: no key was pressed in time; no question"]
+    assert tables["runs"][0]["notes"] == [
+        "2 rows: no key was pressed in time; no question",
+        "2 rows: no response of Expe1/2 can be read",
+    ]
+    assert tables["runs"][0]["n_unreadable_rows"] == 2
     assert {row["participant_id"] for row in tables["fits"]} == {"Expe1/1", "Expe1/2"}
 
 

@@ -256,8 +256,10 @@ def test_what_others_sorted_is_in_no_prompt(tmp_path):
     [
         ({"subj_name": ""}, "subj_name is empty"),
         ({"subj_name": "a/b"}, "subj_name is not made of letters, digits and . _ -"),
-        ({"block": "first"}, "block is not a number"),
-        ({"trial_in_a_sequence": ""}, "trial_in_a_sequence is not a number"),
+        ({"block": "first"}, "block is not a whole number"),
+        ({"block": "1.5"}, "block is not a whole number"),
+        ({"trial_in_a_sequence": ""}, "trial_in_a_sequence is not a whole number"),
+        ({"trial_in_a_sequence": "1.4"}, "trial_in_a_sequence is not a whole number"),
     ],
 )
 def test_a_row_without_a_place_is_left_out_and_counted(tmp_path, cells, reason):
@@ -265,6 +267,17 @@ def test_a_row_without_a_place_is_left_out_and_counted(tmp_path, cells, reason):
     [item] = tables["items"]
     assert json.loads(item["facts_json"])["trial"] == 0
     assert tables["runs"][0]["notes"] == [f"1 rows: {reason}; left out"]
+
+
+@pytest.mark.parametrize("cells", [{"is_correct": "3"}, {"block": "last"}, {"card_color": "", "rt": ""}])
+def test_a_participant_without_a_response_is_named(tmp_path, cells):
+    unread = [{"subj_name": "b", "trial_in_a_sequence": place} | cells for place in "12"]
+    unread[1] |= {"is_correct": "3"}
+    tables, report = imported(tmp_path, csv_of({}, *unread))
+    [run] = tables["runs"]
+    assert run["notes"][-1] == "2 rows: no response of b can be read"
+    # named beside its flaws, not counted with them
+    assert report.n_unreadable_rows == 2 and len(tables["human_responses"]) == 1
 
 
 def test_a_file_without_trials_is_a_run_without_items(tmp_path):
@@ -280,6 +293,8 @@ def test_a_file_without_trials_is_a_run_without_items(tmp_path):
         (csv_of({}, columns=COLUMNS[:-1]), "missing: block; unknown: none"),
         (csv_of({}, columns=[*COLUMNS, "group"]), "missing: none; unknown: group"),
         (csv_of({}, columns=[*COLUMNS, "block"]), "column block appears more than once"),
+        (csv_of({}, columns=[*COLUMNS, ""]), "missing: none; unknown: (no name)"),
+        (csv_of({}, columns=[*COLUMNS, "", ""]), "column (no name) appears more than once"),
         (csv_of({}) + "1,2\n", "not readable as CSV (line 3: Expected Number of Columns"),
         (csv_of({}).encode() + b"\xff", "not UTF-8 text at byte"),
         # further on than the line of names is read ahead

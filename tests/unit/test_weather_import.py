@@ -144,9 +144,9 @@ def test_a_prompt_says_neither_its_answer_nor_what_came_later(tmp_path, flipped)
         ({"id": "P 1"}, "id is not made of letters, digits, _ and -; left out", 2, 2, 2),
         ({"id": None}, "id is not made of letters, digits, _ and -; left out", 2, 2, 2),
         ({"group": "HD"}, "group is not one of PD, Control; left out", 2, 2, 2),
-        ({"occ": 1.5}, "occ is not a number from 1; left out", 2, 2, 2),
-        ({"occ": None}, "occ is not a number from 1; left out", 2, 2, 2),
-        ({"trial": 0}, "trial is not a number from 1; left out", 2, 2, 2),
+        ({"occ": 1.5}, "occ is not a whole number from 1; left out", 2, 2, 2),
+        ({"occ": None}, "occ is not a whole number from 1; left out", 2, 2, 2),
+        ({"trial": 0}, "trial is not a whole number from 1; left out", 2, 2, 2),
         ({"c4": 2.0}, "one of c1, c2, c3, c4 is not 0 or 1; left out", 2, 2, 2),
         ({"c2": None}, "one of c1, c2, c3, c4 is not 0 or 1; left out", 2, 2, 2),
         ({"y": "Snow"}, "y is not one of Fine, Rainy; no option is credited", 3, 3, 2),
@@ -178,11 +178,20 @@ def test_what_cannot_be_read_is_counted_and_named(tmp_path, cells, note, n_items
 def test_a_participant_without_a_valid_response_is_named_and_never_the_test(tmp_path):
     silent = [row | {"r": None} for row in visit("C2", "Control", 1, SUNNY)]
     tables, report = imported(tmp_path, [*LEARNERS, *silent])
-    [note] = report.notes
-    assert note.endswith("3 rows: r is not one of Fine, Rainy, and in no other trial of C2; no response")
+    assert report.notes == (
+        f"{PATH}: 3 rows: r is not one of Fine, Rainy; no response",
+        f"{PATH}: 3 rows: no response of wpt-C2 can be read",
+    )
+    assert report.n_unreadable_rows == 3
     splits = {item["participant_id"]: item["split"] for item in tables["items"]}
     assert splits == {"wpt-P1": "test", "wpt-C1": "test", "wpt-C2": "train"}
     assert "wpt-C2" not in {row["participant_id"] for row in tables["human_responses"]}
+
+
+def test_a_participant_without_a_trial_that_has_a_place_is_named(tmp_path):
+    lost = [row | {"occ": 1.5} for row in visit("C2", "Control", 1, SUNNY)]
+    _, report = imported(tmp_path, [*LEARNERS, *lost])
+    assert f"{PATH}: 3 rows: no response of wpt-C2 can be read" in report.notes
 
 
 def test_the_order_of_rows_and_columns_does_not_matter(tmp_path):
