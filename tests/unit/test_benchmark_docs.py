@@ -112,11 +112,11 @@ EXAMPLES = [
             rewards=[("gains", {})],
             set_size=2,
             history=[
-                ("trial", dict(picture=1, choice=3, points="0")),
-                ("trial", dict(picture=2, choice=1, points="+1")),
-                ("no_answer", dict(picture=1)),
+                ("trial", dict(picture="A", choice=3, points="0")),
+                ("trial", dict(picture="B", choice=1, points="+1")),
+                ("missed", dict(picture="A")),
             ],
-            picture=2,
+            picture="B",
         ),
     ),
     (
