@@ -58,6 +58,7 @@ def frame(rows):
     return pl.DataFrame(rows, schema_overrides={"fold": pl.Int32}).with_columns(
         *(pl.lit(None, pl.String).alias(name) for name in ("dataset", "split")),
         *(pl.lit(None, pl.Float64).alias(name) for name in ("support_low", "support_high", "target")),
+        pl.lit(False).alias("is_shared"),
     )
 
 

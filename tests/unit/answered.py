@@ -22,6 +22,7 @@ COLUMNS = {
     "response": pl.String,
     "response_number": pl.Float64,
     "weight": pl.Float64,
+    "is_shared": pl.Boolean,
 }
 AUTHOR = Author("run", "mode", "source", "family", 1, "reimplementation")
 NOTHING_ARCHIVED = pl.DataFrame()
@@ -31,7 +32,13 @@ def trials(rows):
     """Return rows of ``facts`` and other columns as a frame; columns that a row lacks are null."""
     filled = [
         dict.fromkeys(COLUMNS)
-        | {"item_id": f"i{number}", "dataset": "study", "participant_id": "p", "weight": 1.0}
+        | {
+            "item_id": f"i{number}",
+            "dataset": "study",
+            "participant_id": "p",
+            "weight": 1.0,
+            "is_shared": False,
+        }
         | {key: value for key, value in row.items() if key != "facts"}
         | {"facts_json": json.dumps(row["facts"])}
         for number, row in enumerate(rows)

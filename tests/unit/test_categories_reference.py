@@ -58,11 +58,12 @@ SCHEMA = {
     **dict.fromkeys(("support_low", "support_high", "target"), pl.Float64),
     **dict.fromkeys(("facts_json", "response"), pl.String),
     **dict.fromkeys(("response_number", "weight"), pl.Float64),
+    "is_shared": pl.Boolean,
 }
 
 
 def frame(rows):
-    return pl.DataFrame(rows, schema=SCHEMA)
+    return pl.DataFrame([{"is_shared": False} | row for row in rows], schema=SCHEMA)
 
 
 def lesson(participant, kind, n_blocks, rng, split="train"):

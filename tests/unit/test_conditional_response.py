@@ -36,6 +36,7 @@ def trials(is_in_set, responses, split="train", participant="p"):
             "facts_json": facts,
             "response": responses,
             "weight": 1.0,
+            "is_shared": False,
         },
         schema_overrides={"response": pl.String, "support_low": pl.Float64, "support_high": pl.Float64},
     )

@@ -66,7 +66,8 @@ def trials_of(name, point, n_trees, seed=1):
         if row["action"] != "STOP":
             value = drawn[episodes.ids.index(row["episode_id"]), int(row["action"]) - 1]
             known = known | {row["action"]: value}
-    return pl.DataFrame(found, schema_overrides={"split": pl.String, "support_low": pl.Float64})
+    frame = pl.DataFrame(found, schema_overrides={"split": pl.String, "support_low": pl.Float64})
+    return frame.with_columns(is_shared=pl.lit(False))
 
 
 @pytest.fixture(scope="module")
