@@ -315,8 +315,11 @@ def _said(lake: Home, task: Task) -> RawTables:
     if isinstance(agent, PredictsPeople):
         return predicted(_author(task), agent, *trials(lake, brought, task.mode_id))
     assert isinstance(agent, Answerer)
-    run_ids = brought if task.schedule is None else [schedule_run_id(task.schedule)]
-    return answered(_author(task), agent, questions(lake, run_ids, task.mode_id))
+    if task.schedule is not None:
+        # of a schedule the version that is played, whatever others the lake holds
+        run_id = schedule_run_id(task.schedule)
+        brought = {run_id: brought[run_id]}
+    return answered(_author(task), agent, questions(lake, brought, task.mode_id))
 
 
 def _author(task: Task) -> Author:

@@ -1,6 +1,7 @@
 """Questions that were ingested, and what people answered: what agents are asked and references learn from."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -37,37 +38,56 @@ def runs_of(lake: Home) -> pa.Table:
     LakeUnusable
         If it cannot be read.
     """
+    parts = [str(path) for path in part_paths(lake, "runs")]
+    if not parts:
+        return RUNS.empty_table()
     try:
-        return ds.dataset([str(path) for path in part_paths(lake, "runs")], schema=RUNS).to_table()
+        return ds.dataset(parts, schema=RUNS).to_table()
     except (pa.ArrowException, OSError) as error:
         raise LakeUnusable(f"{lake.raw / 'runs'}: {error}; run `coglake doctor`") from error
 
 
-def item_runs(runs: pa.Table, mode_id: str, source_id: str) -> dict[str, str]:
-    """Return the runs that brought a mode's items, with their data sets: of each file its newest reading."""
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A run that brought questions.
+
+    Attributes
+    ----------
+    dataset
+        Experiment or sample within the source.
+    parts
+        Hashes of the parts that it committed; None for a run of an older version, of which all parts count.
+    """
+
+    dataset: str
+    parts: Sequence[str] | None
+
+
+def item_runs(runs: pa.Table, mode_id: str, source_id: str) -> dict[str, Brought]:
+    """Return the runs that brought a mode's items, by their ids: of each file its newest reading."""
     # and not those that answer them
     bringing = runs.filter((pc.field("source_id") == source_id) & pc.field("kind").isin(_BRINGS_ITEMS))
     found = [run for run in bringing.to_pylist() if mode_id in run["planned_modes"]]
     newest: dict[str, dict[str, Any]] = {}
     for run in sorted(found, key=lambda run: run["importer_version"] or 0):
         newest[run["source_uri"] or run["run_id"]] = run
-    return {run["run_id"]: run["model_id"] for run in newest.values()}
+    return {run["run_id"]: Brought(run["model_id"], run["parts"]) for run in newest.values()}
 
 
-def questions(lake: Home, run_ids: Collection[str], mode_id: str) -> pa.Table:
+def questions(lake: Home, brought: Mapping[str, Brought], mode_id: str) -> pa.Table:
     """Return the questions of the test that some runs brought, without their prompts, by ``item_id``."""
-    items = _rows(lake, "items", run_ids, mode_id, _COLUMNS)
+    items = _rows(lake, "items", brought, mode_id, _COLUMNS)
     is_asked = pc.fill_null(pc.equal(items["split"], "test"), True)
     return items.filter(is_asked).sort_by("item_id")
 
 
-def trials(lake: Home, brought: Mapping[str, str], mode_id: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+def trials(lake: Home, brought: Mapping[str, Brought], mode_id: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return a mode's questions with what people answered, and parameters that came with them.
 
     Parameters
     ----------
     brought
-        Runs and their data sets, as :func:`item_runs` returns them.
+        As :func:`item_runs` returns it.
 
     Returns
     -------
@@ -76,7 +96,8 @@ def trials(lake: Home, brought: Mapping[str, str], mode_id: str) -> tuple[pl.Dat
         answered is one row without a response.
     """
     datasets = pl.DataFrame(
-        {"run_id": list(brought), "dataset": list(brought.values())}, schema={"run_id": str, "dataset": str}
+        {"run_id": list(brought), "dataset": [run.dataset for run in brought.values()]},
+        schema={"run_id": str, "dataset": str},
     )
     items = pl.DataFrame(_rows(lake, "items", brought, mode_id, _COLUMNS))
     answers = ("item_id", "participant_id", "response", "response_number", "fold", "weight")
@@ -100,21 +121,52 @@ def _with_dataset(rows: pl.DataFrame, datasets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(
-    lake: Home, table: str, run_ids: Collection[str], mode_id: str, columns: Collection[str] = ()
+    lake: Home, table: str, brought: Mapping[str, Brought], mode_id: str, columns: Collection[str] = ()
 ) -> pa.Table:
-    """Return the rows of one mode that some runs committed, with their ``run_id``."""
+    """Return the rows of one mode that some runs brought, with their ``run_id``."""
+    names = [name for name in columns or RAW_TABLES[table].names if name != "run_id"]
+    of_mode = pc.field("mode_id") == mode_id
+    found = [
+        rows_of_run(lake, table, run_id, brought[run_id].parts, names, of_mode) for run_id in sorted(brought)
+    ]
+    labelled = [
+        rows.append_column("run_id", pa.repeat(run_id, rows.num_rows))
+        for run_id, rows in zip(sorted(brought), found, strict=True)
+    ]
+    nothing = RAW_TABLES[table].empty_table().select(names).append_column("run_id", pa.array([], pa.string()))
+    return pa.concat_tables([nothing, *labelled])
+
+
+def rows_of_run(
+    lake: Home,
+    table: str,
+    run_id: str,
+    committed: Sequence[str] | None,
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+) -> pa.Table:
+    """Return the rows of a raw table that one run committed.
+
+    Parameters
+    ----------
+    committed
+        Hashes of the run's parts; None for a run of an older version, which names none: all count.
+    columns
+        Columns to read; all if None.
+    where
+        Condition on the rows; none if None.
+
+    Raises
+    ------
+    LakeUnusable
+        If a part cannot be read.
+    """
     schema = RAW_TABLES[table]
-    names = [name for name in columns or schema.names if name != "run_id"]
-    parts = {run["run_id"]: run["parts"] for run in runs_of(lake).to_pylist() if run["run_id"] in run_ids}
-    found = [schema.empty_table().select(names).append_column("run_id", pa.array([], pa.string()))]
-    for path in part_paths(lake, table):
-        run_id, sha256 = path.parent.name.removeprefix("run="), path.stem.removeprefix("part-")
-        # a run of an older version names no parts: all count
-        if run_id not in parts or (parts[run_id] is not None and sha256 not in parts[run_id]):
-            continue
-        try:
-            rows = ds.dataset(str(path), schema=schema).to_table(names, pc.field("mode_id") == mode_id)
-        except (pa.ArrowException, OSError) as error:
-            raise LakeUnusable(f"{path}: {error}; run `coglake doctor`") from error
-        found.append(rows.append_column("run_id", pa.repeat(run_id, rows.num_rows)))
-    return pa.concat_tables(found)
+    paths = sorted((lake.raw / table / f"run={run_id}").glob("part-*.parquet"))
+    parts = [str(path) for path in paths if committed is None or path.stem.removeprefix("part-") in committed]
+    if not parts:
+        return schema.empty_table().select(columns or schema.names)
+    try:
+        return ds.dataset(parts, schema=schema).to_table(columns, where)
+    except (pa.ArrowException, OSError) as error:
+        raise LakeUnusable(f"raw/{table}: {error}; run `coglake doctor`") from error

@@ -2,11 +2,9 @@
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from store.errors import LakeUnusable, SourceUnavailable
-from store.lake import part_paths
-from store.schemas import RAW_TABLES
+from generate.questions import rows_of_run, runs_of
+from store.errors import SourceUnavailable
 from store.settings import Home
 
 
@@ -31,7 +29,7 @@ def human_rows(
     LakeUnusable
         If a part cannot be read.
     """
-    runs = _read("runs", [str(path) for path in part_paths(lake, "runs")])
+    runs = runs_of(lake)
     is_sample = pc.and_kleene(pc.equal(runs["source_id"], source_id), pc.equal(runs["model_id"], model_id))
     held = [run for run in runs.filter(is_sample).to_pylist() if mode_id in run["planned_modes"]]
     newest = max((run["importer_version"] or 0 for run in held), default=0)
@@ -42,19 +40,4 @@ def human_rows(
             f"found {len(found)}; run `coglake ingest {source_id}` in a new lake first"
         )
     [run] = found
-    return tuple(_read(table, _committed_parts(lake, table, run["run_id"], run["parts"])) for table in tables)
-
-
-def _committed_parts(lake: Home, table: str, run_id: str, committed: list[str] | None) -> list[str]:
-    """Return a run's parts of one table; in a run of an older version, which names none, all count."""
-    paths = sorted((lake.raw / table / f"run={run_id}").glob("part-*.parquet"))
-    return [str(path) for path in paths if committed is None or path.stem.removeprefix("part-") in committed]
-
-
-def _read(table: str, paths: list[str]) -> pa.Table:
-    if not paths:
-        return RAW_TABLES[table].empty_table()
-    try:
-        return ds.dataset(paths, schema=RAW_TABLES[table]).to_table()
-    except (pa.ArrowException, OSError) as error:
-        raise LakeUnusable(f"raw/{table}: {error}; run `coglake doctor`") from error
+    return tuple(rows_of_run(lake, table, run["run_id"], run["parts"]) for table in tables)
