@@ -20,7 +20,7 @@ import duckdb
 from ingest.contract import Imported
 from ingest.csv_files import read_rows
 from ingest.questions import imported
-from ingest.rows import whole_number
+from ingest.rows import fault_branches, left_out, whole_number
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import load_template
@@ -146,9 +146,7 @@ select
     *,
     $dataset || '/' || rater as participant_id,
     case
-        when fault is not null and regexp_full_match(rater, '[A-Za-z0-9._-]+') and n_readable = 0
-        then fault || ', and nothing else of ' || rater || ' can be read'
-        when fault is not null then fault
+        {flawed}
         when occurrence > 1 then 'a second rating of the same question by the same participant'
     end as flaw
 from counted
@@ -215,12 +213,6 @@ from ratings where flaw is null
 order by participant_id, item_id
 """
 
-_FLAWS = """
-select flaw || '; left out' as what, count(*) as n_rows from ratings
-where flaw is not null
-group by flaw order by n_rows desc, what
-"""
-
 
 class NonliteralImporter:
     """Reads the ratings of one experiment, whose means are the targets."""
@@ -247,7 +239,7 @@ class NonliteralImporter:
         experiment, dataset = _EXPERIMENTS[ratings["experiment"]], f"experiment{ratings['experiment']}"
         n_rows = read_rows(self._con, path, where, experiment.columns)
         self._con.execute(
-            _RATINGS.format(cells=experiment.cells),
+            _RATINGS.format(cells=experiment.cells, flawed=fault_branches("fault", "rater")),
             {"dataset": dataset, "rating": experiment.rating, "is_said": experiment.is_said},
         )
         template = load_template(f"nonliteral_{dataset}")
@@ -266,7 +258,7 @@ class NonliteralImporter:
                 "human_responses": self._con.sql(_HUMAN_RESPONSES, params=names).to_arrow_table(),
             },
             n_source_rows=n_rows,
-            flaws=self._con.execute(_FLAWS).fetchall(),
+            flaws=self._con.execute(left_out("ratings")).fetchall(),
         )
 
     @cached_property

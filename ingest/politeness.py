@@ -20,7 +20,7 @@ import duckdb
 from ingest.contract import Imported
 from ingest.csv_files import read_rows
 from ingest.questions import imported
-from ingest.rows import whole_number
+from ingest.rows import fault_branches, left_out, whole_number
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import Template, load_template
@@ -156,9 +156,7 @@ select
     *,
     $dataset || '/' || subid as participant_id,
     case
-        when fault is not null and regexp_full_match(subid, '[A-Za-z0-9._-]+') and n_readable = 0
-        then fault || ', and nothing else of ' || subid || ' can be read'
-        when fault is not null then fault
+        {flawed}
         when n_in_trial > 1 then 'a second response in the same trial'
         when n_to_question > 1 then 'a second response to the same question by the same participant'
     end as flaw
@@ -210,12 +208,6 @@ from responses where flaw is null
 order by participant_id, trial
 """
 
-_FLAWS = """
-select flaw || '; left out' as what, count(*) as n_rows from responses
-where flaw is not null
-group by flaw order by n_rows desc, what
-"""
-
 
 class PolitenessImporter:
     """Reads the responses of one experiment, from which its questions are made."""
@@ -241,7 +233,10 @@ class PolitenessImporter:
         legal_options = list(experiment.legal_options)
         known = {"legal_options": legal_options, "sentences": list(SENTENCES), "goals": list(GOALS)}
         responses = _RESPONSES.format(
-            trial=whole_number("trial"), cells=experiment.cells, faults=experiment.faults
+            trial=whole_number("trial"),
+            cells=experiment.cells,
+            faults=experiment.faults,
+            flawed=fault_branches("fault", "subid"),
         )
         self._con.execute(responses, _used(responses, known | {"dataset": dataset}))
         template = load_template(f"politeness_{dataset}")
@@ -269,7 +264,7 @@ class PolitenessImporter:
                 "human_responses": self._con.sql(_HUMAN_RESPONSES, params=names).to_arrow_table(),
             },
             n_source_rows=n_rows,
-            flaws=self._con.execute(_FLAWS).fetchall(),
+            flaws=self._con.execute(left_out("responses")).fetchall(),
         )
 
     @cached_property

@@ -23,7 +23,7 @@ import pyarrow as pa
 from ingest.contract import Imported
 from ingest.csv_files import UNNAMED, read_rows
 from ingest.questions import imported
-from ingest.rows import whole_number
+from ingest.rows import fault_branches, left_out, whole_number
 from store.errors import InvalidSource
 from store.manifest import PinnedFile, Source
 from store.prompts import load_template
@@ -150,9 +150,7 @@ placed as (
 select
     * exclude (flaw),
     case
-        when flaw is not null and regexp_full_match(participant_id, '[A-Za-z0-9._-]+') and n_readable = 0
-        then flaw || ', and nothing else of ' || participant_id || ' can be read'
-        when flaw is not null then flaw
+        {fault_branches("flaw", "participant_id")}
         when occurrence > 1 then 'a second response to the same question by the same participant'
     end as flaw
 from placed
@@ -211,12 +209,6 @@ select
 from responses
 where flaw is null
 order by participant_id, item
-"""
-
-_FLAWS = """
-select flaw || '; left out' as what, count(*) as n_rows from responses
-where flaw is not null
-group by flaw order by n_rows desc, what
 """
 
 
@@ -287,7 +279,7 @@ class PragmaticsImporter:
                 "human_responses": self._con.sql(_HUMAN_RESPONSES, params=names).to_arrow_table(),
             },
             n_source_rows=n_rows,
-            flaws=self._con.execute(_FLAWS).fetchall(),
+            flaws=self._con.execute(left_out("responses")).fetchall(),
         )
 
     @cached_property

@@ -13,6 +13,28 @@ def whole_number(column: str) -> str:
     return f"case when {number} = floor({number}) then try_cast({number} as integer) end"
 
 
+def fault_branches(fault: str, participant: str) -> str:
+    """Return SQL for the first branches of a CASE that says why a row is left out: what is wrong with it.
+
+    Of a participant of whom ``n_readable``, a column beside it, says that no other row can be read either, it
+    says so.
+    """
+    return f"""
+        when {fault} is not null and regexp_full_match({participant}, '[A-Za-z0-9._-]+') and n_readable = 0
+        then {fault} || ', and nothing else of ' || {participant} || ' can be read'
+        when {fault} is not null then {fault}
+    """
+
+
+def left_out(table: str) -> str:
+    """Return the SELECT that counts the rows of ``table`` by their ``flaw``, which leaves them out."""
+    return f"""
+        select flaw || '; left out' as what, count(*) as n_rows from {table}
+        where flaw is not null
+        group by flaw order by n_rows desc, what
+    """
+
+
 def without_response(
     con: duckdb.DuckDBPyConnection, participants: str, responses: pa.Table
 ) -> dict[str, int]:
