@@ -1,4 +1,4 @@
-"""What environments and agents promise to each other and to the loop that lets them play.
+"""What environments, agents and engines promise to each other and to the loops that let them act.
 
 Episodes of one environment are played side by side: arrays have one entry per episode on their first axis,
 so a step of all episodes is a few array operations. An environment draws all its chance events from the
@@ -6,9 +6,12 @@ seed of the episode before play, so neither the batch nor what other episodes do
 
 Three types keep what is hidden apart: a *world* is what was drawn, a *state* is where an episode stands, and
 an :class:`Observation` is what a participant sees of both. Agents and prompts are given observations alone.
+
+Engines answer requests. They know models and tokens; what is asked, and of whom, is not their business.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -126,6 +129,23 @@ class ScheduledItem:
     weight: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What a model is told of one episode, as places of the texts in its template.
+
+    Attributes
+    ----------
+    happened
+        What came since the choice before: names of texts with their places, which join the history in this
+        order. Empty before the first choice.
+    asked
+        Places of the text ``prompt``; the place ``history`` is filled by the loop.
+    """
+
+    happened: tuple[tuple[str, Mapping[str, object]], ...]
+    asked: Mapping[str, object]
+
+
 class State(Protocol):
     """Where the episodes stand. Immutable: a step returns a new one."""
 
@@ -137,8 +157,8 @@ class State(Protocol):
 
 WorldT = TypeVar("WorldT")
 StateT = TypeVar("StateT", bound=State)
-SeenT_co = TypeVar("SeenT_co", bound=Observation, covariant=True)
-SeenT_contra = TypeVar("SeenT_contra", bound=Observation, contravariant=True)
+SeenT = TypeVar("SeenT", bound=Observation)
+SeenTntra = TypeVar("SeenTntra", bound=Observation, contravariant=True)
 MemoryT = TypeVar("MemoryT")
 
 
@@ -155,7 +175,7 @@ class Questions(Protocol):
 
 
 @runtime_checkable
-class Environment(Questions, Protocol[WorldT, StateT, SeenT_co]):
+class Environment(Questions, Protocol[WorldT, StateT, SeenT]):
     """A task that is played. An instance holds the constants of its schedule; methods are pure functions."""
 
     @property
@@ -181,8 +201,16 @@ class Environment(Questions, Protocol[WorldT, StateT, SeenT_co]):
         """Return the state before the first step."""
         ...
 
-    def observe(self, world: WorldT, state: StateT) -> SeenT_co:
+    def observe(self, world: WorldT, state: StateT) -> SeenT:
         """Return what is visible now."""
+        ...
+
+    def tell(self, seen: SeenT) -> list[Telling]:
+        """Return what a model is told, one entry per episode; those of episodes that are over have no meaning.
+
+        It is called once per step and in order, forced steps included. The template is
+        ``manifests/prompts/play_<schedule>.toml``; actions are written as in ``actions``.
+        """
         ...
 
     def step(self, world: WorldT, state: StateT, actions: Ints) -> tuple[StateT, Step]:
@@ -213,14 +241,14 @@ class Lanes:
         return self.replicas.size
 
 
-class Policy(Protocol[SeenT_contra, MemoryT]):
+class Policy(Protocol[SeenTntra, MemoryT]):
     """How an agent with known parameters chooses."""
 
     def start(self, lanes: Lanes) -> MemoryT:
         """Return what is known before the first choice."""
         ...
 
-    def act(self, memory: MemoryT, seen: SeenT_contra, streams: Streams) -> tuple[MemoryT, Ints]:
+    def act(self, memory: MemoryT, seen: SeenTntra, streams: Streams) -> tuple[MemoryT, Ints]:
         """Learn from what is seen of the last action, and choose: one action per episode.
 
         Entries of episodes that are over are ignored. All chance comes from ``streams``.
@@ -407,4 +435,182 @@ class PredictsPeople(Protocol):
             ``response_text``, ``response_number`` or ``logprobs_nats``, a list with the log-probability of
             every legal option in their order.
         """
+        ...
+
+
+# --- models ---
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Ask for text, decoded greedily.
+
+    Attributes
+    ----------
+    max_tokens
+        Budget of the response; less where the context has less space left.
+    stop
+        Texts before which the response ends.
+    """
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Ask for the log-probability of every option as the continuation of the prompt."""
+
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model.
+
+    Attributes
+    ----------
+    prompt
+        Text that is continued as it is, or messages that the model's chat template turns into text.
+    task
+        What is asked for.
+    """
+
+    prompt: str | tuple[Message, ...]
+    task: Answer | Choose
+
+
+ResponseStatus = Literal["ok", "error", "too_long", "missing_option"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredOption:
+    """One option of a request.
+
+    Attributes
+    ----------
+    token_ids, token_logprobs_nats
+        Tokens that were scored and the log-probability of each, in nats; empty if there are none.
+    is_merged
+        Prompt and option share a token, so all options of the request are scored from the last token on that
+        none of them changes: their sums are comparable, and none is of its option alone.
+    terminator
+        Text that was scored behind the option because another option goes on where this one ends.
+    status, reason
+        ``missing_option`` or ``error`` with a sentence where there is no log-probability.
+    """
+
+    option: str
+    token_ids: tuple[int, ...] = ()
+    token_logprobs_nats: tuple[float, ...] = ()
+    is_merged: bool = False
+    terminator: str | None = None
+    status: ResponseStatus = "ok"
+    reason: str | None = None
+
+    @property
+    def logprob_nats(self) -> float | None:
+        """Log-probability of the option, in nats; None if it is missing."""
+        return math.fsum(self.token_logprobs_nats) if self.status == "ok" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came of one request.
+
+    Attributes
+    ----------
+    status, reason
+        ``ok``, or what went wrong in one sentence. A prompt is never cut: it is ``too_long`` with the lengths.
+    prompt_text
+        The prompt as the model saw it, with every token of the chat template; the messages as JSON where a
+        server renders them.
+    prompt_token_ids
+        None where only a server knows them.
+    text, finish_reason, response_token_ids
+        Of an answer.
+    max_tokens
+        Budget that the response had in the end.
+    options
+        Of a choice, in the order of the request.
+    """
+
+    status: ResponseStatus
+    prompt_text: str
+    reason: str | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    n_prompt_tokens: int | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    response_token_ids: tuple[int, ...] | None = None
+    n_response_tokens: int | None = None
+    max_tokens: int | None = None
+    options: tuple[ScoredOption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What a run states of the engine and the model in it.
+
+    Attributes
+    ----------
+    name, version
+        Of the engine: ``vllm``, ``hf`` or ``openai`` with the version of the package, or what a server says.
+    dtype
+        Of weights and arithmetic, resolved: never ``auto``. ``unknown`` where a server does not say.
+    context_declared_tokens
+        What the model's own configuration declares; None if nobody does.
+    context_effective_tokens
+        What this engine accepts: prompt and response together.
+    has_chat_template
+        Whether messages can be rendered.
+    n_leading_bos
+        Tokens that begin a sequence, as the model declares: 1 or 0; None where only a server knows.
+    decisive
+        Settings that may change a number, such as prefix caching or quantisation: part of the run's identity.
+    incidental
+        Settings that should not, such as batch sizes, and the machine: device, threads, package versions.
+    """
+
+    name: str
+    version: str
+    dtype: str
+    context_declared_tokens: int | None
+    context_effective_tokens: int | None
+    has_chat_template: bool
+    n_leading_bos: int | None
+    decisive: Mapping[str, str] = field(default_factory=dict)
+    incidental: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """A model that answers. Which prompts it gets, and what becomes of the answers, is decided elsewhere."""
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What the run states of it."""
+        ...
+
+    def respond(self, requests: Sequence[Request]) -> list[Response]:
+        """Return one response per request, in their order.
+
+        A request that fails is a response with the status ``error``.
+
+        Raises
+        ------
+        EngineFailed
+            If the engine cannot go on at all, such as a server that is gone.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what the engine holds."""
         ...

@@ -56,7 +56,14 @@ RUNS = pa.schema(
         pa.field("protocol", pa.string()),
         pa.field("engine", pa.string()),
         pa.field("engine_version", pa.string()),
+        pa.field("dtype", pa.string()),
+        pa.field("context_declared_tokens", pa.int32()),
+        pa.field("context_requested_tokens", pa.int32()),
+        pa.field("context_effective_tokens", pa.int32()),
         pa.field("seed", pa.int64()),
+        pa.field("repeat", pa.int32()),
+        pa.field("identity_sha256", pa.string()),
+        pa.field("identity_json", pa.string()),
         pa.field("source_id", pa.string()),
         pa.field("source_uri", pa.string()),
         pa.field("source_sha256", pa.string()),
@@ -68,6 +75,31 @@ RUNS = pa.schema(
         pa.field("environment_json", pa.string()),
         pa.field("started_at", pa.timestamp("us", tz="UTC")),
         pa.field("finished_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+# one batch of a run that grows; written last, so it commits its rows
+BATCHES = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("batch_id", pa.string(), nullable=False),
+        pa.field("parts", _STRINGS, nullable=False),
+        pa.field("n_requests", pa.int32(), nullable=False),
+        pa.field("environment_json", pa.string(), nullable=False),
+        pa.field("started_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("finished_at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+
+# one prompt as models saw it, kept once per lake
+PROMPTS = pa.schema(
+    [
+        pa.field("prompt_sha256", pa.string(), nullable=False),
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("token_ids", pa.list_(pa.int32())),
+        pa.field("n_leading_bos", pa.int32()),
+        pa.field("n_declared_bos", pa.int32()),
     ]
 )
 
@@ -90,6 +122,7 @@ OUTPUTS = pa.schema(
         pa.field("prompt_sha256", pa.string()),
         pa.field("n_prompt_tokens", pa.int32()),
         pa.field("n_response_tokens", pa.int32()),
+        pa.field("max_response_tokens", pa.int32()),
     ]
 )
 
@@ -107,7 +140,10 @@ OUTPUT_OPTIONS = pa.schema(
         pa.field("n_tokens", pa.int32()),
         pa.field("n_characters", pa.int32()),
         pa.field("n_bytes", pa.int32()),
+        pa.field("token_ids", pa.list_(pa.int32())),
         pa.field("token_logprobs_nats", pa.list_(pa.float64())),
+        pa.field("is_merged", pa.bool_()),
+        pa.field("terminator", pa.string()),
         pa.field("status", pa.string(), nullable=False),
         pa.field("status_reason", pa.string()),
     ]
@@ -133,6 +169,12 @@ STEPS = pa.schema(
         pa.field("reward", pa.float64()),
         pa.field("confidence", pa.float64()),
         pa.field("hidden_values", pa.list_(pa.float64())),
+        pa.field("logprobs_nats", pa.list_(pa.float64())),
+        pa.field("prompt_sha256", pa.string()),
+        pa.field("n_prompt_tokens", pa.int32()),
+        pa.field("n_response_tokens", pa.int32()),
+        pa.field("max_response_tokens", pa.int32()),
+        pa.field("finish_reason", pa.string()),
         pa.field("status", pa.string(), nullable=False),
         pa.field("status_reason", pa.string()),
     ]
@@ -188,6 +230,8 @@ RAW_TABLES: dict[str, pa.Schema] = {
     "items": ITEMS,
     "human_responses": HUMAN_RESPONSES,
     "runs": RUNS,
+    "batches": BATCHES,
+    "prompts": PROMPTS,
     "outputs": OUTPUTS,
     "output_options": OUTPUT_OPTIONS,
     "steps": STEPS,

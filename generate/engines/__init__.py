@@ -1,0 +1,1 @@
+"""Engines: models that answer requests. Nothing here knows a benchmark."""
