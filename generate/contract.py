@@ -574,6 +574,8 @@ class EngineFacts:
         Whether messages can be rendered.
     n_leading_bos
         Tokens that begin a sequence, as the model declares: 1 or 0; None where only a server knows.
+    bos_token_id
+        Which token that is; None if the model has none or only a server knows.
     decisive
         Settings that may change a number, such as prefix caching or quantisation: part of the run's identity.
     incidental
@@ -587,6 +589,7 @@ class EngineFacts:
     context_effective_tokens: int | None
     has_chat_template: bool
     n_leading_bos: int | None
+    bos_token_id: int | None = None
     decisive: Mapping[str, str] = field(default_factory=dict)
     incidental: Mapping[str, str] = field(default_factory=dict)
 

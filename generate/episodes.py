@@ -1,7 +1,7 @@
 """Let a policy play episodes side by side, and write down every decision."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from generate.contract import AnyEnvironment, Bools, Episodes, Fitted, Floats, Ints, Lanes, Observation, Step
 from generate.streams import Streams
 from store.errors import EngineFailed
-from store.schemas import STEPS
+from store.schemas import STATUSES, STEPS
 
 _NONE = -1
+_OK, _UNPARSED, _ERROR = map(STATUSES.index, ("ok", "unparsed", "error"))
 
 SeenT = TypeVar("SeenT", bound=Observation)
 
@@ -31,11 +32,30 @@ class Checked:
         False where the choice could not be read or is not legal.
     reasons
         One sentence per episode whose choice cannot be taken.
+    statuses
+        Of the steps of these episodes where it is another one than ``unparsed``.
     """
 
     actions: Ints
     is_valid: Bools
-    reasons: dict[int, str]
+    reasons: Mapping[int, str]
+    statuses: Mapping[int, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model said in one step.
+
+    Attributes
+    ----------
+    lanes
+        Episodes that were asked, in ascending order.
+    columns
+        Further columns of ``raw/steps``, one row per episode that was asked.
+    """
+
+    lanes: Ints
+    columns: pa.Table
 
 
 def check(chosen: object, legal: Bools, live: Bools, labels: Sequence[str]) -> Checked:
@@ -100,7 +120,9 @@ def play(
     world = environment.draw(lanes)
     state = environment.start(world)
     memory = fitted.policy.start(Lanes(replicas, lanes.slots))
-    record = _Record(environment)
+    names = [f"{name}/" if name else "" for name in fitted.replicas]
+    ids = [names[replica] + episode for replica, episode in zip(replicas, lanes.ids, strict=True)]
+    record = Record(environment, ids, run_id, mode_id)
     is_ended = np.zeros(len(lanes), dtype=np.bool_)
     while (live := state.live & ~is_ended).any():
         seen = environment.observe(world, state)
@@ -108,13 +130,9 @@ def play(
         checked = check(chosen, seen.legal, live, environment.actions)
         left = environment.trials_left(world, state)
         state, step = environment.step(world, state, checked.actions)
-        record.add(live, seen.legal, checked, step)
-        for lane, reason in checked.reasons.items():
-            record.end(lane, int(step.trial[lane]), int(left[lane]), reason)
+        record.add(live, seen.legal, checked, step, left)
         is_ended |= live & ~checked.is_valid
-    names = [f"{name}/" if name else "" for name in fitted.replicas]
-    ids = [names[replica] + episode for replica, episode in zip(replicas, lanes.ids, strict=True)]
-    return record.table(ids, run_id, mode_id)
+    return record.take()
 
 
 def _shown(seen: SeenT) -> SeenT:
@@ -128,25 +146,71 @@ def _shown(seen: SeenT) -> SeenT:
     return dataclasses.replace(seen, **copies)
 
 
-class _Record:
-    """Steps of all episodes, in the order they were played, until they become one table."""
+class Record:
+    """Steps of episodes that are played side by side, until they become rows of ``raw/steps``.
 
-    def __init__(self, environment: AnyEnvironment) -> None:
+    Parameters
+    ----------
+    episode_ids
+        Key of each episode.
+    n_earlier
+        Rows that each episode has elsewhere, from which its steps are counted on; None: none.
+    """
+
+    def __init__(
+        self,
+        environment: AnyEnvironment,
+        episode_ids: Sequence[str],
+        run_id: str,
+        mode_id: str,
+        n_earlier: Ints | None = None,
+    ) -> None:
         self._environment = environment
+        self._episode_ids = episode_ids
+        self._run_id, self._mode_id = run_id, mode_id
+        n = len(episode_ids)
+        self._n_steps = np.zeros(n, dtype=np.int64) if n_earlier is None else n_earlier.copy()
+        self._clear()
+
+    def _clear(self) -> None:
         self._columns: dict[str, list[NDArray[np.generic]]] = {}
         self._reasons: list[tuple[int, str]] = []
+        self._said: list[tuple[Ints, pa.Table]] = []
         self._n_rows = 0
 
-    def add(self, live: Bools, legal: Bools, checked: Checked, step: Step) -> None:
-        """Add one step of the episodes that are live."""
-        rows = np.flatnonzero(live)
-        n, valid = live.size, checked.is_valid
-        for position, lane in enumerate(rows.tolist()):
-            if lane in checked.reasons:
-                self._reasons.append((self._n_rows + position, checked.reasons[lane]))
+    def add(
+        self,
+        which: Bools,
+        legal: Bools,
+        checked: Checked,
+        step: Step,
+        left: Ints,
+        said: Said | None = None,
+    ) -> None:
+        """Add one step of some episodes, and all that is left of those whose choice cannot be taken.
+
+        Parameters
+        ----------
+        which
+            The episodes.
+        left
+            Trials that each episode still held when the step was taken.
+        said
+            Of some or all of these episodes.
+        """
+        rows = np.flatnonzero(which)
+        n, valid = which.size, checked.is_valid
+        status = np.where(valid, _OK, _UNPARSED)
+        ended = [lane for lane in checked.reasons if which[lane]]
+        for lane in ended:
+            status[lane] = STATUSES.index(checked.statuses.get(lane, "unparsed"))
+            self._reasons.append((self._n_rows + int(np.searchsorted(rows, lane)), checked.reasons[lane]))
+        if said is not None:
+            self._said.append((self._n_rows + np.searchsorted(rows, said.lanes), said.columns))
         self._append(
             rows,
             lane=np.arange(n),
+            step_index=self._n_steps,
             trial=step.trial,
             stage=np.broadcast_to(step.stage, n),
             action=np.where(valid, checked.actions, _NONE),
@@ -159,10 +223,13 @@ class _Record:
             outcome=np.where(valid, _or(step.outcome, np.full(n, _NONE)), _NONE),
             observation=_or(step.observation, np.full(n, _NONE)),
             hidden=_or(step.hidden, np.empty((n, 0))),
-            status=np.where(valid, _OK, _UNPARSED),
+            status=status,
         )
+        self._n_steps[rows] += 1
+        for lane in ended:
+            self._end(lane, int(step.trial[lane]), int(left[lane]), checked.reasons[lane])
 
-    def end(self, lane: int, trial: int, n_left: int, reason: str) -> None:
+    def _end(self, lane: int, trial: int, n_left: int, reason: str) -> None:
         """Add a row for every trial that an ended episode still held."""
         n_actions = len(self._environment.actions)
         reason = f"the episode ended at trial {trial}: {reason}"
@@ -171,6 +238,7 @@ class _Record:
         self._append(
             np.arange(n_left),
             lane=np.full(n_left, lane),
+            step_index=self._n_steps[lane] + np.arange(n_left),
             trial=trial + 1 + np.arange(n_left),
             stage=np.zeros(n_left, dtype=np.int64),
             action=np.full(n_left, _NONE),
@@ -185,28 +253,30 @@ class _Record:
             hidden=np.full((n_left, hidden.shape[1]), np.nan),
             status=np.full(n_left, _ERROR),
         )
+        self._n_steps[lane] += n_left
 
     def _append(self, rows: Ints, **columns: NDArray[np.generic]) -> None:
         for name, values in columns.items():
             self._columns.setdefault(name, []).append(values[rows])
         self._n_rows += rows.size
 
-    def table(self, episode_ids: list[str], run_id: str, mode_id: str) -> pa.Table:
-        """Return the rows in the order of the episodes, each from its first step to its last."""
+    def take(self) -> pa.Table:
+        """Return the rows since the last call, by episode and each from its first step to its last."""
+        if not self._n_rows:
+            return STEPS.empty_table()
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         order = np.argsort(columns["lane"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
         lane = columns["lane"]
-        starts = np.searchsorted(lane, lane, side="left")
         reasons: NDArray[np.object_] = np.full(self._n_rows, None, dtype=np.object_)
         for row, reason in self._reasons:
             reasons[row] = reason
         labels = self._environment.actions
         arrays: dict[str, pa.Array] = {
-            "run_id": pa.repeat(pa.scalar(run_id), lane.size),
-            "mode_id": pa.repeat(pa.scalar(mode_id), lane.size),
-            "episode_id": _labelled(lane, episode_ids),
-            "step_index": pa.array(np.arange(lane.size) - starts, type=pa.int32()),
+            "run_id": pa.repeat(pa.scalar(self._run_id), lane.size),
+            "mode_id": pa.repeat(pa.scalar(self._mode_id), lane.size),
+            "episode_id": _labelled(lane, self._episode_ids),
+            "step_index": pa.array(columns["step_index"], type=pa.int32()),
             "trial": pa.array(columns["trial"], type=pa.int32()),
             "stage": pa.array(columns["stage"], type=pa.int8()),
             "observation": _labelled(columns["observation"], self._environment.observations),
@@ -218,16 +288,25 @@ class _Record:
             "outcome": _labelled(columns["outcome"], self._environment.outcomes),
             "reward": pa.array(columns["reward"], mask=np.isnan(columns["reward"])),
             "hidden_values": _numbers(columns["hidden"]),
-            "status": _labelled(columns["status"], _STATUSES),
+            "status": _labelled(columns["status"], STATUSES),
             "status_reason": pa.array(reasons[order], type=pa.string()),
+            **self._said_columns(order),
         }
-        return pa.Table.from_arrays(
+        rows = pa.Table.from_arrays(
             [arrays.get(field.name, pa.nulls(lane.size, field.type)) for field in STEPS], schema=STEPS
         )
+        self._clear()
+        return rows
 
-
-_STATUSES = ("ok", "unparsed", "error")
-_OK, _UNPARSED, _ERROR = range(3)
+    def _said_columns(self, order: Ints) -> dict[str, pa.Array]:
+        """Return what models said beside the rows it belongs to, null beside all others."""
+        if not self._said:
+            return {}
+        said = pa.concat_tables([columns for _, columns in self._said]).combine_chunks()
+        which = np.full(self._n_rows, _NONE)
+        which[np.concatenate([rows for rows, _ in self._said])] = np.arange(said.num_rows)
+        places = pa.array(which[order], mask=which[order] == _NONE)
+        return {name: said[name].combine_chunks().take(places) for name in said.column_names}
 
 
 def _or(values: NDArray[np.generic] | None, default: NDArray[np.generic]) -> NDArray[np.generic]:

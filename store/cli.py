@@ -53,15 +53,62 @@ class RepoKind(StrEnum):
     MODEL = "model"
 
 
+class Benchmark(StrEnum):
+    """Whose modes a model is asked."""
+
+    S1COGBENCH = "s1cogbench"
+
+
+class Engine(StrEnum):
+    """What runs a model."""
+
+    VLLM = "vllm"
+    HF = "hf"
+    OPENAI = "openai"
+
+
+class PromptFormat(StrEnum):
+    """How a prompt reaches a model."""
+
+    AUTO = "auto"
+    CHAT = "chat"
+    PLAIN = "plain"
+
+
+class Choice(StrEnum):
+    """How a choice between options comes about."""
+
+    ARGMAX = "argmax"
+    SAMPLED = "sampled"
+    TEXT = "text"
+
+
+class Dtype(StrEnum):
+    """Numbers that a model is computed in."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class LogForm(StrEnum):
+    """Which harness wrote a log."""
+
+    LM_EVAL = "lm-eval"
+    INSPECT = "inspect"
+
+
 def main() -> None:
     """Run the command line."""
     console.use_utf8()
     app()
 
 
-def _command(example: str) -> Callable[[Callable[_Arguments, None]], Callable[_Arguments, None]]:
+def _command(*examples: str) -> Callable[[Callable[_Arguments, None]], Callable[_Arguments, None]]:
     def register(function: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-        return app.command(epilog=f"\b\nExample: {example}")(console.guarded(function))
+        lines = "".join(f"\nExample: {example}" for example in examples)
+        return app.command(epilog=f"\b{lines}")(console.guarded(function))
 
     return register
 
@@ -142,31 +189,171 @@ def pin(
     command_pin.run(wanted, is_written=is_written, as_json=as_json)
 
 
-@_command("coglake generate --agent uniform --modes bart --modes two_step")
-def generate(
+@_command(
+    "coglake generate --agent uniform --modes bart --modes two_step",
+    "coglake generate --model HuggingFaceTB/SmolLM2-135M-Instruct --engine hf --modes bart --limit 2",
+)
+def generate(  # noqa: PLR0913
     *,
     agents: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--agent",
             help="An agent of manifests/agents.toml or a pattern such as '*'; repeat for several.",
         ),
-    ],
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A repository of the Hugging Face hub, a folder, or what a server calls its model."
+        ),
+    ] = None,
     modes: Annotated[
         list[str] | None,
-        typer.Option(help="A mode to play; repeat it for several. All that the agent can play by default."),
+        typer.Option(help="A mode to play or answer; repeat it for several. All that can be by default."),
+    ] = None,
+    benchmark: Annotated[Benchmark, typer.Option(help="Whose modes.")] = Benchmark.S1COGBENCH,
+    engine: Annotated[Engine, typer.Option(help="What runs the model.")] = Engine.VLLM,
+    revision: Annotated[
+        str | None,
+        typer.Option(help="Commit, branch or tag; it is resolved to a commit before anything runs."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What the model is called in the lake.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many questions or episodes of each mode.")
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(help="Which part of the work is done here; I/N is the I-th of N parts.")
+    ] = "1/1",
+    prompt_format: Annotated[
+        PromptFormat, typer.Option("--format", help="auto is chat where the model has a chat template.")
+    ] = PromptFormat.AUTO,
+    choice: Annotated[
+        Choice,
+        typer.Option(help="Of options the likeliest, one drawn by its probability, or what is written."),
+    ] = Choice.ARGMAX,
+    max_response_tokens: Annotated[int, typer.Option(min=1, help="Budget of a written answer.")] = 64,
+    max_context: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tokens of prompt and response; what the model declares by default."),
+    ] = None,
+    dtype: Annotated[Dtype, typer.Option(help="auto is what the model declares.")] = Dtype.AUTO,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Questions per batch.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of draws, such as those of --choice sampled.")] = 0,
+    repeat: Annotated[
+        int, typer.Option(min=0, help="Ask all again as another run of this number: see audit_drift.")
+    ] = 0,
+    tensor_parallel: Annotated[int, typer.Option(min=1, help="vllm: devices for one copy.")] = 1,
+    data_parallel: Annotated[int, typer.Option(min=1, help="vllm: copies.")] = 1,
+    is_prefix_caching: Annotated[
+        bool,
+        typer.Option(
+            "--prefix-caching", help="vllm: reuse shared beginnings, once proved to change nothing."
+        ),
+    ] = False,
+    base_urls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--base-url", help="openai: address of a server; repeat it to spread the work over several."
+        ),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="openai: requests in flight at one server.")] = 16,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(min=1, help="openai: most requests to one server.")
+    ] = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=1, help="openai: seconds for one request.")
+    ] = 600,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="openai: repository or folder of the tokenizer of the server's model.")
+    ] = None,
+    ray_workers: Annotated[
+        int | None, typer.Option(min=1, help="Copies of the engine on a Ray cluster.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let agents play environments and answer questions. What is there already is not done again."""
+    """Let agents or a model play and answer questions. What is there already is not done again."""
     # before NumPy loads: threads that wait for each other make fits of few parameters a hundred times slower
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from store import command_generate
+    if (model is None) == (not agents):
+        raise WrongUsage("expected either --agent or --model")
+    if model is None:
+        from store import command_generate
 
-    command_generate.run(agents, modes or (), dry_run=dry_run, as_json=as_json)
+        command_generate.run(agents or (), modes or (), dry_run=dry_run, as_json=as_json)
+        return
+    from store import command_generate_model
+
+    wanted = command_generate_model.Wanted(
+        engine={
+            "engine": engine.value,
+            "model": model,
+            "revision": revision,
+            "dtype": dtype.value,
+            "max_context_tokens": max_context,
+            "batch_size": batch_size,
+            "seed": seed,
+            "tensor_parallel": tensor_parallel,
+            "data_parallel": data_parallel,
+            "prefix_caching": is_prefix_caching,
+            "base_urls": tuple(base_urls or ()),
+            "concurrency": concurrency,
+            "requests_per_minute": requests_per_minute,
+            "timeout_s": timeout_s,
+            "tokenizer": tokenizer,
+            "ray_workers": ray_workers,
+        },
+        name=name,
+        modes=modes or (),
+        limit=limit,
+        shard=shard,
+        format=prompt_format.value,
+        choice=choice.value,
+        max_response_tokens=max_response_tokens,
+        seed=seed,
+        repeat=repeat,
+    )
+    command_generate_model.run(wanted, dry_run=dry_run, as_json=as_json)
+
+
+@_command("coglake task weather_prediction_hmmr -o tasks")
+def task(
+    *,
+    mode: Annotated[str, typer.Argument(help="A mode whose questions stand alone.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the task; made if needed.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write the questions of a mode as a task that lm-eval runs."""
+    from store import command_task
+
+    command_task.run(mode, output, as_json=as_json)
+
+
+# a name that Python keeps for itself
+@app.command("import", epilog="\b\nExample: coglake import inspect logs/a-run.eval --mode false_belief_qa")
+@console.guarded
+def import_log(
+    *,
+    form: Annotated[LogForm, typer.Argument(metavar="FORMAT", help="Which harness wrote the log.")],
+    path: Annotated[
+        Path, typer.Argument(help="The log: samples_*.jsonl of lm-eval, .eval or .json of Inspect.")
+    ],
+    mode: Annotated[str, typer.Option(help="The mode whose questions are answered in it.")],
+    model: Annotated[
+        str | None, typer.Option(help="What the model is called in the lake; by default as the log says.")
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="Commit of the model, where the log does not say.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring in a log that another harness wrote. What is there already is not added again."""
+    from store import command_import
+
+    command_import.run(form.value, path, mode, model, revision, as_json=as_json)
 
 
 @_command("coglake fit two_step_hybrid")

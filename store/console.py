@@ -12,7 +12,16 @@ from typing import ParamSpec, Protocol
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -68,20 +77,41 @@ def show(sheet: Sheet, *, as_json: bool = False) -> None:
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDE).print(grid)
 
 
+class _Rate(ProgressColumn):
+    """How many are done per second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the rate of the last half minute."""
+        return Text("" if task.speed is None else f"{task.speed:,.1f}/s")
+
+
 @contextmanager
-def progress(title: str) -> Iterator[Step]:
-    """Show a progress bar on standard error if that is a terminal."""
+def progress(title: str, *, has_rate: bool = False) -> Iterator[Step]:
+    """Show a progress bar on standard error if that is a terminal.
+
+    Parameters
+    ----------
+    has_rate
+        Show rate and time left too: for steps that take about equally long.
+    """
     console = Console(file=sys.stderr)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *((_Rate(), TimeRemainingColumn()) if has_rate else ()),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
+        shown = ""
 
         def step(done: int, total: int, name: str) -> None:
+            nonlocal shown
+            if has_rate and name != shown:
+                # another name is other work, with a rate of its own
+                bar.reset(task, total=total)
+                shown = name
             bar.update(task, completed=done, total=total, description=f"{title}: {name}"[:60])
 
         yield step

@@ -4,17 +4,21 @@ A part is written to a temporary file outside every glob, flushed to the disk, a
 ``raw/<table>/run=<run_id>/part-<sha256>.parquet``. So a reader sees a whole part or none, the same rows
 twice are one part, processes may append side by side, and ``kill -9`` leaves at most a temporary file.
 A run is committed by one part in ``raw/runs``, so that part alone is written under a lock of the lake.
+A model's run grows: its row comes first and names no parts, and every batch is committed by a row in
+``raw/batches`` that names the batch's own.
 """
 
 import errno
 import hashlib
+import json
 import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -54,7 +58,7 @@ class Part:
     @property
     def sha256(self) -> str:
         """Hash of the part's bytes, which is its name."""
-        return self.path.stem.removeprefix("part-")
+        return _sha256_of(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,104 @@ def commit_parts(lake: Home, run_id: str, parts: Sequence[Part], runs: pa.Table)
         return (*parts, append(lake, "runs", runs.set_column(position, field, hashes), run_id))
 
 
+def open_run(lake: Home, runs: pa.Table) -> None:
+    """Add the row of a run that grows, once; its rows are committed by :func:`commit_batch`.
+
+    Parameters
+    ----------
+    runs
+        One row in the schema of ``runs``. It states what the run is, not when or where it went on: then two
+        lakes in which different workers did parts of one run hold the same part, and are merged by copying.
+
+    Raises
+    ------
+    InvalidSource, LakeUnusable
+        As :func:`append` does; the latter also if the lake cannot be locked.
+    """
+    run_id = runs["run_id"][0].as_py()
+    _require_run_id("runs", run_id)
+    with _lock(lake, run_id):
+        if not _parts_in(_run_folder(lake, "runs", run_id)):
+            append(lake, "runs", runs, run_id)
+
+
+def commit_batch(
+    lake: Home,
+    run_id: str,
+    tables: Sequence[tuple[str, pa.Table]],
+    *,
+    n_requests: int,
+    environment: Mapping[str, str],
+    started_at: datetime,
+) -> None:
+    """Add rows to a run that grows: all of them or, if the writer dies before the last part, none.
+
+    Parameters
+    ----------
+    tables
+        Raw table and its rows; a table without rows is left out.
+    n_requests
+        Questions that were put to the model for these rows.
+    environment
+        Machine, packages and settings that made them.
+    started_at
+        When the first of the questions was asked, UTC.
+
+    Raises
+    ------
+    InvalidSource, LakeUnusable
+        As :func:`append` does.
+    """
+    parts = [append(lake, table, rows, run_id) for table, rows in tables if rows.num_rows]
+    batch = {
+        "run_id": run_id,
+        "batch_id": uuid4().hex,
+        "parts": [part.sha256 for part in parts],
+        "n_requests": n_requests,
+        "environment_json": json.dumps(dict(environment), sort_keys=True),
+        "started_at": started_at,
+        "finished_at": datetime.now(UTC),
+    }
+    append(lake, "batches", pa.Table.from_pylist([batch], RAW_TABLES["batches"]), run_id)
+
+
+def batch_parts(lake: Home, run_id: str, table: str) -> list[Path]:
+    """Return the parts of one raw table that the batches of a run committed, sorted.
+
+    Raises
+    ------
+    LakeUnusable
+        If a batch cannot be read, or one of its parts is gone.
+    """
+    committed: set[str] = set()
+    for path in _parts_in(_run_folder(lake, "batches", run_id)):
+        found = _rows_in(path, ["parts"])
+        if not found:
+            raise LakeUnusable(f"{path}: cannot be read; run `coglake doctor`")
+        committed.update(sha256 for row in found for sha256 in row["parts"])
+    return [path for path in _parts_in(_run_folder(lake, table, run_id)) if _sha256_of(path) in committed]
+
+
+@contextmanager
+def only_writer(lake: Home, name: str) -> Iterator[None]:
+    """Keep a second process from doing the same work at the same time.
+
+    Raises
+    ------
+    LakeUnusable
+        If another process does it.
+    """
+    path = lake.root / "running" / f"{name}.lock"
+    try:
+        _make_folder(path.parent)
+        with FileLock(path).acquire(timeout=0):
+            yield
+    except Timeout as error:
+        raise LakeUnusable(
+            f"{name}: another process is at it; wait until it ends, or give each a part with --shard"
+        ) from error
+
+
 def conform(table: str, rows: pa.Table) -> pa.Table:
     """Return ``rows`` in the schema of a raw table, as :func:`append` writes them.
 
@@ -214,7 +316,7 @@ def verify(lake: Home, pinned_sha256: Mapping[str, str]) -> list[Finding]:
         If a folder of the lake cannot be listed.
     """
     fetch_again = "delete the file: `coglake ingest` fetches it again"
-    named = [(path, path.stem.removeprefix("part-"), _restore(path)) for path in part_paths(lake)]
+    named = [(path, _sha256_of(path), _restore(path)) for path in part_paths(lake)]
     for folder in _entries(lake.cache / "sha256"):
         named += [(path, path.name, fetch_again) for path in _entries(folder)]
     with ThreadPoolExecutor(_N_HASHING_THREADS) as pool:
@@ -419,6 +521,10 @@ def _run_id(folder: Path) -> str:
     return folder.name.removeprefix("run=")
 
 
+def _sha256_of(part: Path) -> str:
+    return part.stem.removeprefix("part-")
+
+
 def _parts_in(folder: Path) -> list[Path]:
     return [path for path in _entries(folder) if _PART_NAME.fullmatch(path.name)]
 
@@ -464,12 +570,12 @@ def _restore(part: Path) -> str:
     )
 
 
-def _runs_in(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of a part of ``runs``; none if it is damaged or of another version."""
+def _rows_in(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of a part; none if it is damaged or of another version."""
     try:
         # ParquetFile, because read_table would make a column of the folder name
         with pq.ParquetFile(path) as file:
-            if not _is_readable_as(RAW_TABLES["runs"], file.schema_arrow):
+            if not _is_readable_as(RAW_TABLES[path.parent.parent.name], file.schema_arrow):
                 return []
             rows: list[dict[str, Any]] = file.read(columns=list(columns)).to_pylist()
     # a damaged text is a UnicodeDecodeError
@@ -479,7 +585,7 @@ def _runs_in(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _unpinned_sources(path: Path, pinned_sha256: Mapping[str, str]) -> Iterator[Finding]:
-    runs = _runs_in(path, ["run_id", "source_uri", "source_sha256"])
+    runs = _rows_in(path, ["run_id", "source_uri", "source_sha256"])
     for run in runs:
         uri, sha256 = run["source_uri"], run["source_sha256"]
         pin = pinned_sha256.get(uri)
@@ -626,11 +732,13 @@ def _missing_parts(lake: Home) -> Iterator[Finding]:
     # a run is written last: read first, it names no part that its writer has still to write
     named = {
         (run["run_id"], sha256)
-        for path in part_paths(lake, "runs")
-        for run in _runs_in(path, ["run_id", "parts"])
+        # what a batch is for a run that grows, a run is for all others
+        for table in ("runs", "batches")
+        for path in part_paths(lake, table)
+        for run in _rows_in(path, ["run_id", "parts"])
         for sha256 in run["parts"] or ()
     }
-    present = {(_run_id(path.parent), path.stem.removeprefix("part-")) for path in part_paths(lake)}
+    present = {(_run_id(path.parent), _sha256_of(path)) for path in part_paths(lake)}
     for run_id, sha256 in sorted(named - present):
         # a run does not say of which table its parts are
         path = lake.raw / "*" / f"run={run_id}" / f"part-{sha256}.parquet"

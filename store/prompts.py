@@ -1,8 +1,9 @@
-"""Prompt templates: one file per template under ``manifests/prompts``, read here and filled in SQL.
+"""Prompt templates: one file per template under ``manifests/prompts``, read and filled here.
 
 A template holds one or more texts with named places such as ``{letters}``: ``prompt`` is the whole prompt,
-any other is a part of it, such as the line of one earlier trial. A text becomes a SQL expression over the
-columns of these names, so a prompt is built for all items at once.
+any other is a part of it, such as the line of one earlier trial. For items a text becomes a SQL expression
+over the columns of these names, so a prompt is built for all of them at once; what is told while an episode
+is played is filled here.
 """
 
 import hashlib
@@ -50,6 +51,40 @@ class Template:
             if place is not None:
                 parts.append(f"cast({place} as varchar)")
         return "(" + " || ".join(parts) + ")"
+
+    def fill(self, name: str, places: Mapping[str, object]) -> str:
+        """Return the text ``name`` with its places filled.
+
+        Parameters
+        ----------
+        places
+            What stands in each place; braces in it mean nothing. Places that the text lacks are ignored.
+
+        Raises
+        ------
+        InvalidSource
+            If there is no such text, or nothing stands in one of its places.
+        """
+        if name not in self.texts:
+            raise InvalidSource(f"{self.id}: expected a text named {name}, found {', '.join(self.texts)}")
+        return self.texts[name].format_map(_Places(self.id, name, places))
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Places of one text, of which none may be empty."""
+
+    template: str
+    text: str
+    values: Mapping[str, object]
+
+    def __getitem__(self, place: str) -> object:
+        value = self.values.get(place)
+        if value is None:
+            raise InvalidSource(
+                f"{self.template}: {self.text}: expected something to stand in {{{place}}}, found nothing"
+            )
+        return value
 
 
 class _File(BaseModel):

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from generate.contract import Bools, Episodes, Ints, Observation, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Ints, Observation, ScheduledItem, Step, Telling
 from generate.streams import choose
 
 SKIP, INFLATE = 0, 1
@@ -184,6 +184,37 @@ class Balloons(BaseModel):
             last_pumps=state.last_pumps,
             last_is_exploded=state.last_is_exploded,
         )
+
+    def tell(self, seen: BalloonsSeen) -> list[Telling]:
+        """Tell which balloon it is and how large; into the history goes what became of the one before."""
+        letters = ascii_uppercase[: len(self.maxima)]
+        constants = {
+            "n_balloons": self.n_balloons,
+            "n_per_letter": self.n_balloons_per_letter,
+            "letters": ", ".join(letters),
+        }
+        return [
+            Telling(
+                happened=(
+                    (
+                        "burst" if last_is_exploded else "banked",
+                        {"number": trial, "letter": letters[last_letter], "pumps": last_pumps},
+                    ),
+                )
+                if trial > 0 and pumps == 0
+                else (),
+                asked={"number": trial + 1, "letter": letters[letter], "pumps": pumps, **constants},
+            )
+            for trial, letter, pumps, last_letter, last_pumps, last_is_exploded in zip(
+                seen.trial.tolist(),
+                seen.letter.tolist(),
+                seen.pumps.tolist(),
+                seen.last_letter.tolist(),
+                seen.last_pumps.tolist(),
+                seen.last_is_exploded.tolist(),
+                strict=True,
+            )
+        ]
 
     def step(self, world: BalloonsWorld, state: BalloonsState, actions: Ints) -> tuple[BalloonsState, Step]:
         """Inflate the balloon, or bank its points and go on to the next.

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generate.contract import Bools, Episodes, Ints, Observation, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Ints, Observation, ScheduledItem, Step, Telling
 
 _FIRST, _SECOND = range(2)
 _N_SERIES = 3
@@ -35,8 +35,8 @@ class Question:
     ----------
     id
         Series or anomaly, and premium in percent.
-    text
-        Both options, in their order.
+    first, second
+        The options, in their order.
     kind
         What the options are: rewards, payments, or a reward that can be had sooner against a payment.
     later
@@ -44,9 +44,15 @@ class Question:
     """
 
     id: str
-    text: str
+    first: str
+    second: str
     kind: Literal["reward", "payment", "speed_up"]
     later: int = _SECOND
+
+    @property
+    def text(self) -> str:
+        """Both options in one sentence."""
+        return f"{self.first}, or {self.second}"
 
     @property
     def is_scored(self) -> bool:
@@ -222,6 +228,14 @@ class TemporalDiscounting(BaseModel):
             question=self._path.asked[state.position],
         )
 
+    def tell(self, seen: DiscountingSeen) -> list[Telling]:
+        """Tell both options. Every question stands alone, as in the original: there is no history."""
+        options = [
+            {"first": question.first.capitalize(), "second": question.second.capitalize()}
+            for question in self._path.questions
+        ]
+        return [Telling((), options[question]) for question in seen.question.tolist()]
+
     def step(
         self, world: DiscountingWorld, state: DiscountingState, actions: Ints
     ) -> tuple[DiscountingState, Step]:
@@ -316,10 +330,10 @@ class TemporalDiscounting(BaseModel):
         sooner = self.large_base_dollars if name == "large_reward" else self.base_dollars
         later = sooner + sooner * premium // 100
         if name == "payment":
-            text = f"pay {sooner} dollars now, or pay {later} dollars in 12 months"
-            return Question(f"{name}/{premium}", text, "payment")
-        text = f"receive {sooner} dollars now, or receive {later} dollars in 12 months"
-        return Question(f"{name}/{premium}", text, "reward")
+            now, then = f"pay {sooner} dollars now", f"pay {later} dollars in 12 months"
+            return Question(f"{name}/{premium}", now, then, "payment")
+        now, then = f"receive {sooner} dollars now", f"receive {later} dollars in 12 months"
+        return Question(f"{name}/{premium}", now, then, "reward")
 
     def _anomaly(self, number: int, premium: int) -> Question:
         """Return one of the four questions that look for an anomaly at a premium in percent."""
@@ -328,22 +342,26 @@ class TemporalDiscounting(BaseModel):
         return (
             Question(
                 f"present_bias/{premium}",
-                f"receive {base} dollars in 12 months, or receive {base + extra} dollars in 24 months",
+                f"receive {base} dollars in 12 months",
+                f"receive {base + extra} dollars in 24 months",
                 "reward",
             ),
             Question(
                 f"subadditivity/{premium}",
-                f"receive {base} dollars now, or receive {base + 2 * extra} dollars in 24 months",
+                f"receive {base} dollars now",
+                f"receive {base + 2 * extra} dollars in 24 months",
                 "reward",
             ),
             Question(
                 f"delay/{premium}",
-                f"receive {base} dollars now, or wait 12 months for {extra} dollars more",
+                f"receive {base} dollars now",
+                f"wait 12 months for {extra} dollars more",
                 "reward",
             ),
             Question(
                 f"speed_up/{premium}",
-                f"wait 12 months for {base + extra} dollars, or pay {extra} dollars to receive them now",
+                f"wait 12 months for {base + extra} dollars",
+                f"pay {extra} dollars to receive them now",
                 "speed_up",
                 later=_FIRST,
             ),

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step, Telling
 from generate.environments.arms import ArmsSeen
 from generate.environments.pulls import Pulls, before_the_first_pull, best, distinct_worlds
 from generate.schedule import Positive
@@ -173,6 +173,34 @@ class Horizon(BaseModel):
             last_reward=state.last_reward,
             choices_left=np.maximum(self._n_free(world) - n_free_made, 0),
         )
+
+    def tell(self, seen: HorizonSeen) -> list[Telling]:
+        """Tell how many free choices are left; what a forced trial paid is told as that of an instruction."""
+        return [
+            Telling(
+                happened=(
+                    (
+                        "instructed" if trial <= self.n_forced else "free",
+                        {"number": trial, "action": _ARMS[action], "reward": int(reward)},
+                    ),
+                )
+                if trial > 0
+                else (),
+                asked={
+                    "number": trial + 1,
+                    "n_forced": self.n_forced,
+                    "n_free": choices_left + max(trial - self.n_forced, 0),
+                    "choices_left": choices_left,
+                },
+            )
+            for trial, action, reward, choices_left in zip(
+                seen.trial.tolist(),
+                seen.last_action.tolist(),
+                seen.last_reward.tolist(),
+                seen.choices_left.tolist(),
+                strict=True,
+            )
+        ]
 
     def step(self, world: HorizonWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
         """Pay what the chosen arms pay; only what was chosen freely belongs to the mean reward."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step, Telling
 from generate.environments.arms import ArmsSeen
 from generate.environments.pulls import Pulls, before_the_first_pull, best, distinct_worlds, episodes_of
 from generate.schedule import Positive
@@ -115,6 +115,36 @@ class InstrumentalLearning(BaseModel):
         """Return which casino is visited, and what the last choice paid."""
         legal = np.repeat(state.live[:, None], len(_ARMS), axis=1)
         return state.seen(legal, world.casinos[world.which, min(state.trial, self.n_trials - 1)])
+
+    def tell(self, seen: ArmsSeen) -> list[Telling]:
+        """Tell which visit it is, and to which casino; into the history goes what the last one paid."""
+        constants = {"n_casinos": self.n_casinos, "n_visits": self.n_visits, "n_trials": self.n_trials}
+        return [
+            Telling(
+                happened=(
+                    (
+                        "visit",
+                        {
+                            "number": trial,
+                            "casino": last_casino + 1,
+                            "action": _ARMS[action],
+                            "reward": int(reward),
+                        },
+                    ),
+                )
+                if trial > 0
+                else (),
+                asked={"number": trial + 1, "casino": casino + 1, **constants},
+            )
+            for trial, casino, action, last_casino, reward in zip(
+                seen.trial.tolist(),
+                seen.context.tolist(),
+                seen.last_action.tolist(),
+                seen.last_context.tolist(),
+                seen.last_reward.tolist(),
+                strict=True,
+            )
+        ]
 
     def step(self, world: InstrumentalWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
         """Pay what the chosen arms pay."""

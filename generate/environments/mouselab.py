@@ -7,15 +7,18 @@ autonomous mode plays it: looking costs nothing, and stopping pays what the best
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isnan
 from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from generate.contract import Bools, Episodes, Floats, Ints, Observation, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Floats, Ints, Observation, ScheduledItem, Step, Telling
+from store.prompts import load_template
 
 STOP = "STOP"
 
+_TEMPLATE = "play_mouselab_trees"
 _STOPPED_ACTION = 0
 _REVEALED, _STOPPED = range(2)
 # so many decisions of one trial have a number in raw/steps
@@ -169,6 +172,27 @@ class MouselabTrees(BaseModel):
             legal=legal & state.live[:, None],
             node_values=np.where(state.known, world.node_values, np.nan),
         )
+
+    def tell(self, seen: TreesSeen) -> list[Telling]:
+        """Tell the whole tree with what is known of it: what is in view says all, so there is no history."""
+        template, labels = load_template(_TEMPLATE), self.actions
+        nodes = [
+            template.fill("node", {"node": node, "parent": parent})
+            for node, parent in enumerate(self.parents.tolist(), start=1)
+        ]
+        of_all = {"tree": ", ".join(nodes), "values": ", ".join(f"{value:g}" for value in self.node_values)}
+        nothing, told = template.fill("no_look", {}), []
+        for legal, values in zip(seen.legal.tolist(), seen.node_values.tolist(), strict=True):
+            looks = [
+                template.fill("look", {"node": node, "value": f"{value:g}"})
+                for node, value in enumerate(values, start=1)
+                if not isnan(value)
+            ]
+            options = [label for label, is_legal in zip(labels, legal, strict=True) if is_legal]
+            told.append(
+                Telling((), {**of_all, "looks": ", ".join(looks) or nothing, "options": ", ".join(options)})
+            )
+        return told
 
     def step(self, world: Trees, state: TreesState, actions: Ints) -> tuple[TreesState, Step]:
         """Look at a node, or stop."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step, Telling
 from generate.environments.arms import ArmsSeen
 from generate.environments.pulls import Pulls, before_the_first_pull, best, distinct_worlds, episodes_of
 from generate.environments.torch_stream import scalar_normals
@@ -116,6 +116,20 @@ class RestlessBandit(BaseModel):
         """Return what the last choice paid, in whole points."""
         legal = np.repeat(state.live[:, None], len(_ARMS), axis=1)
         return state.seen(legal, np.zeros(state.live.size, dtype=np.int64))
+
+    def tell(self, seen: ArmsSeen) -> list[Telling]:
+        """Tell which trial it is; into the history goes what the last one paid."""
+        return [
+            Telling(
+                happened=(("trial", {"number": trial, "action": _ARMS[action], "reward": int(reward)}),)
+                if trial > 0
+                else (),
+                asked={"number": trial + 1, "n_trials": self.n_trials},
+            )
+            for trial, action, reward in zip(
+                seen.trial.tolist(), seen.last_action.tolist(), seen.last_reward.tolist(), strict=True
+            )
+        ]
 
     def step(self, world: RestlessWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
         """Pay what the chosen arms pay."""

@@ -10,10 +10,13 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Floats, Ints, ScheduledItem, Step, Telling
 from generate.environments.arms import ArmsSeen
 from generate.environments.pulls import Pulls, before_the_first_pull, best, distinct_worlds
 from generate.schedule import Positive, Seed
+from store.prompts import load_template
+
+_TEMPLATE = "play_stationary_bandits"
 
 Label = Annotated[str, Field(strict=True, min_length=1)]
 Arms = Annotated[int, Field(strict=True, ge=2)]
@@ -122,6 +125,41 @@ class StationaryWorld:
     conditions: Ints
 
 
+@dataclass(frozen=True, slots=True)
+class Tally(Pulls):
+    """Where the episodes stand, and what each arm has paid so far: episodes x arms.
+
+    Attributes
+    ----------
+    n_chosen
+        How often each arm was chosen.
+    totals
+        Sum of what it paid.
+    """
+
+    n_chosen: Ints
+    totals: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class StationarySeen(ArmsSeen):
+    """A choice between the arms of one story, with a summary of all choices before it.
+
+    Attributes
+    ----------
+    scenario
+        Story in which the arms are told, as an index into the environment's ``observations``.
+    n_chosen
+        How often each arm was chosen: episodes x arms.
+    totals
+        Sum of what each arm paid: episodes x arms.
+    """
+
+    scenario: Ints
+    n_chosen: Ints
+    totals: Floats
+
+
 class StationaryBandits(BaseModel):
     """Bandits whose arms never change, in several conditions; each seed plays every condition once.
 
@@ -200,16 +238,68 @@ class StationaryBandits(BaseModel):
             )
         return items
 
-    def start(self, world: StationaryWorld) -> Pulls:
+    def start(self, world: StationaryWorld) -> Tally:
         """Return the state before the first trial."""
-        return before_the_first_pull(world.which.size)
+        shape = (world.which.size, len(self.actions))
+        first = before_the_first_pull(world.which.size)
+        return Tally(
+            first.live,
+            first.trial,
+            first.last_action,
+            first.last_context,
+            first.last_reward,
+            n_chosen=np.zeros(shape, dtype=np.int64),
+            totals=np.zeros(shape),
+        )
 
-    def observe(self, world: StationaryWorld, state: Pulls) -> ArmsSeen:
-        """Return the arms of the condition, and what the last choice paid."""
-        legal = state.live[:, None] & np.isfinite(world.means)[world.which]
-        return state.seen(legal, np.zeros(state.live.size, dtype=np.int64))
+    def observe(self, world: StationaryWorld, state: Tally) -> StationarySeen:
+        """Return the arms of the condition, what the last choice paid, and what all choices paid together."""
+        n = state.live.size
+        return StationarySeen(
+            legal=state.live[:, None] & np.isfinite(world.means)[world.which],
+            trial=np.full(n, state.trial),
+            context=np.zeros(n, dtype=np.int64),
+            last_action=state.last_action,
+            last_context=state.last_context,
+            last_reward=state.last_reward,
+            scenario=self._scenarios()[world.conditions],
+            n_chosen=state.n_chosen,
+            totals=state.totals,
+        )
 
-    def step(self, world: StationaryWorld, state: Pulls, actions: Ints) -> tuple[Pulls, Step]:
+    def tell(self, seen: StationarySeen) -> list[Telling]:
+        """Tell how often each arm was chosen and what it paid on average: up to 1,000 trials are no history.
+
+        Raises
+        ------
+        InvalidSource
+            If the template lacks the story of a condition.
+        """
+        template = load_template(_TEMPLATE)
+        labels, told = self.actions, []
+        for legal, scenario, n_chosen, totals in zip(
+            seen.legal.tolist(),
+            seen.scenario.tolist(),
+            seen.n_chosen.tolist(),
+            seen.totals.tolist(),
+            strict=True,
+        ):
+            name = self.observations[scenario]
+            unit = template.fill(f"{name}_unit", {})
+            options = [label for label, is_legal in zip(labels, legal, strict=True) if is_legal]
+            listed = ", ".join(options)
+            # the arms of a condition are the first of all labels
+            arms = [
+                template.fill("arm", {"unit": unit, "arm": arm, "times": times, "mean": _mean(total, times)})
+                if times
+                else template.fill("new_arm", {"unit": unit, "arm": arm})
+                for arm, times, total in zip(options, n_chosen, totals, strict=False)
+            ]
+            story = template.fill(name, {"n_arms": len(options), "options": listed})
+            told.append(Telling((), {"story": story, "arms": "".join(arms), "unit": unit, "options": listed}))
+        return told
+
+    def step(self, world: StationaryWorld, state: Tally, actions: Ints) -> tuple[Tally, Step]:
         """Pay what the chosen arms pay."""
         n = state.live.size
         means = world.means[world.which]
@@ -219,6 +309,9 @@ class StationaryBandits(BaseModel):
         for slot, condition in enumerate(self.conditions):
             here = world.conditions == slot
             reward[here] = condition.paid(chosen[here], chance[here])
+        n_chosen, totals, lanes = state.n_chosen.copy(), state.totals.copy(), np.arange(n)
+        n_chosen[lanes, actions] += 1
+        totals[lanes, actions] += reward
         n_trials = np.array([condition.n_trials for condition in self.conditions])[world.conditions]
         live: Bools = state.live & (state.trial + 1 < n_trials)
         step = Step(
@@ -228,7 +321,8 @@ class StationaryBandits(BaseModel):
             credited=best(means),
             observation=self._scenarios()[world.conditions],
         )
-        return state.after(live, actions, np.zeros(n, dtype=np.int64), reward), step
+        contexts = np.zeros(n, dtype=np.int64)
+        return Tally(live, state.trial + 1, actions, contexts, reward, n_chosen, totals), step
 
     def trials_left(self, world: StationaryWorld, state: Pulls) -> Ints:
         """Return how many trials follow the one under way."""
@@ -237,3 +331,8 @@ class StationaryBandits(BaseModel):
 
     def _scenarios(self) -> Ints:
         return np.array([self.observations.index(condition.scenario) for condition in self.conditions])
+
+
+def _mean(total: float, times: int) -> str:
+    """Write a mean with two decimals; what rounds to zero has no sign."""
+    return f"{round(total / times, 2) + 0.0:.2f}"

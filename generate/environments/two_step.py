@@ -12,12 +12,14 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generate.contract import Bools, Episodes, Floats, Ints, Observation, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Floats, Ints, Observation, ScheduledItem, Step, Telling
+from store.prompts import load_template
 
 SHIPS = PLANETS = ("X", "Y")
 ALIENS = ("D", "F", "J", "K")
 N_ALIENS_PER_PLANET = 2
 _NONE = -1
+_TEMPLATE = "play_two_step"
 
 Probability = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Drift = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -207,6 +209,44 @@ class TwoStep(BaseModel):
             last_alien=state.last_alien,
             last_reward=state.last_reward,
         )
+
+    def tell(self, seen: TwoStepSeen) -> list[Telling]:
+        """Ask for a spaceship, or for an alien of the planet reached; into the history go whole trials."""
+        template, told = load_template(_TEMPLATE), []
+        for legal, trial, stage, ship, planet, last_ship, last_planet, last_alien, last_reward in zip(
+            seen.legal.tolist(),
+            seen.trial.tolist(),
+            seen.stage.tolist(),
+            seen.ship.tolist(),
+            seen.planet.tolist(),
+            seen.last_ship.tolist(),
+            seen.last_planet.tolist(),
+            seen.last_alien.tolist(),
+            seen.last_reward.tolist(),
+            strict=True,
+        ):
+            now: dict[str, object] = {
+                "day": trial + 1,
+                "options": " or ".join(
+                    label for label, is_legal in zip(self.actions, legal, strict=True) if is_legal
+                ),
+            }
+            if stage:
+                question = template.fill("trade", {**now, "ship": SHIPS[ship], "planet": PLANETS[planet]})
+            else:
+                question = template.fill("fly", now)
+            happened: tuple[tuple[str, dict[str, object]], ...] = ()
+            if trial > 0 and stage == 0:
+                last = {
+                    "day": trial,
+                    "ship": SHIPS[last_ship],
+                    "planet": PLANETS[last_planet],
+                    "alien": ALIENS[last_alien],
+                    "found": "treasure" if last_reward else "junk",
+                }
+                happened = (("day", last),)
+            told.append(Telling(happened, {"question": question}))
+        return told
 
     def step(self, world: World, state: Standing, actions: Ints) -> tuple[Standing, Step]:
         """Fly to a planet (stage 0), or trade with an alien and end the trial (stage 1)."""

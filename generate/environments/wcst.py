@@ -16,10 +16,15 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from generate.contract import Bools, Episodes, Ints, Observation, ScheduledItem, Step
+from generate.contract import Bools, Episodes, Ints, Observation, ScheduledItem, Step, Telling
 
 DIMENSIONS = ("colour", "form", "number")
 KEY_CARDS = ("1", "2", "3", "4")
+
+# what key cards show, in their order: a card is told by what it shares with them
+_COLOURS = ("red", "green", "blue", "yellow")
+_FORMS = (("circle", "circles"), ("triangle", "triangles"), ("cross", "crosses"), ("star", "stars"))
+_NUMBERS = ("one", "two", "three", "four")
 
 # key card that each dimension of a stimulus matches: 24 stimuli x 3 dimensions
 _STIMULI = np.array(list(permutations(range(len(KEY_CARDS)), len(DIMENSIONS))), dtype=np.int64)
@@ -180,6 +185,36 @@ class CardSorting(BaseModel):
             last_is_right=state.last_is_right,
         )
 
+    def tell(self, seen: CardsSeen) -> list[Telling]:
+        """Tell which card is to be sorted; into the history goes what was said about the last one."""
+        keys = {f"key_{label}": _card(key, key, key) for key, label in enumerate(KEY_CARDS)}
+        return [
+            Telling(
+                happened=(
+                    (
+                        "sorted",
+                        {
+                            "number": trial,
+                            "card": _card(*last_cards),
+                            "action": KEY_CARDS[action],
+                            "verdict": "right" if is_right else "wrong",
+                        },
+                    ),
+                )
+                if trial > 0
+                else (),
+                asked={"number": trial + 1, "card": _card(*cards), **keys},
+            )
+            for trial, cards, last_cards, action, is_right in zip(
+                seen.trial.tolist(),
+                seen.cards.tolist(),
+                seen.last_cards.tolist(),
+                seen.last_action.tolist(),
+                seen.last_is_right.tolist(),
+                strict=True,
+            )
+        ]
+
     def step(self, world: CardsWorld, state: CardsState, actions: Ints) -> tuple[CardsState, Step]:
         """Put the stimulus under a key card, and say whether that is right: reward 1 or 0."""
         lanes = np.arange(len(state.trial))
@@ -208,3 +243,9 @@ class CardSorting(BaseModel):
     def trials_left(self, world: CardsWorld, state: CardsState) -> Ints:
         """Return how many stimuli are still to be dealt."""
         return np.maximum(self.n_trials - 1 - state.trial, 0)
+
+
+def _card(colour: int, form: int, number: int) -> str:
+    """Name a card by the key cards that share its colour, its form and its number."""
+    singular, plural = _FORMS[form]
+    return f"{_NUMBERS[number]} {_COLOURS[colour]} {singular if number == 0 else plural}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from generate.contract import Episodes, Fit, Fitted, Observation, ScheduledItem, Step
+from generate.contract import Episodes, Fit, Fitted, Observation, ScheduledItem, Step, Telling
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,9 @@ class Doors(BaseModel):
         # the last trial leaves no choice
         legal[state.trial == world.n_trials - 1, 1:] = False
         return DoorsSeen(legal, state.trial, state.last_reward)
+
+    def tell(self, seen):
+        return [Telling((), {}) for _ in range(len(seen.legal))]
 
     def step(self, world, state, actions):
         prize = world.prizes[:, min(state.trial, world.prizes.shape[1] - 1)]

@@ -247,6 +247,123 @@ EXAMPLES = [
             transcript="You solved riddles.\n\nHow many did you solve? You say",
         ),
     ),
+    (
+        "WCST, autonomous",
+        "play_wcst",
+        dict(key_1="one red circle", key_2="two green triangles", key_3="three blue crosses")
+        | dict(
+            key_4="four yellow stars",
+            history=[
+                ("sorted", dict(number=1, card="two red stars", action=1, verdict="wrong")),
+                ("sorted", dict(number=2, card="one blue triangle", action=2, verdict="right")),
+            ],
+            number=3,
+            card="three yellow circles",
+        ),
+    ),
+    (
+        "Restless bandit",
+        "play_restless_bandit",
+        dict(
+            n_trials=80,
+            history=[
+                ("trial", dict(number=1, action=0, reward=57)),
+                ("trial", dict(number=2, action=1, reward=44)),
+            ],
+            number=3,
+        ),
+    ),
+    (
+        "Instrumental learning",
+        "play_instrumental_learning",
+        dict(
+            n_casinos=4,
+            n_visits=24,
+            n_trials=96,
+            history=[
+                ("visit", dict(number=1, casino=3, action=0, reward=1)),
+                ("visit", dict(number=2, casino=1, action=1, reward=0)),
+            ],
+            number=3,
+            casino=3,
+        ),
+    ),
+    (
+        "Horizon, autonomous",
+        "play_horizon",
+        dict(
+            n_forced=4,
+            n_free=6,
+            history=[
+                ("instructed", dict(number=1, action=0, reward=38)),
+                ("instructed", dict(number=2, action=1, reward=54)),
+                ("instructed", dict(number=3, action=1, reward=61)),
+                ("instructed", dict(number=4, action=0, reward=41)),
+                ("free", dict(number=5, action=1, reward=57)),
+            ],
+            choices_left=5,
+            number=6,
+        ),
+    ),
+    (
+        "Stationary bandits",
+        "play_stationary_bandits",
+        dict(
+            story=[("video_watching", dict(n_arms=5, options="0, 1, 2, 3, 4"))],
+            arms=[
+                ("arm", dict(unit="video", arm=0, times=2, mean="0.50")),
+                ("arm", dict(unit="video", arm=1, times=1, mean="0.00")),
+                *(("new_arm", dict(unit="video", arm=arm)) for arm in (2, 3, 4)),
+            ],
+            unit=[("video_watching_unit", {})],
+            options="0, 1, 2, 3, 4",
+        ),
+    ),
+    (
+        "Mouselab, autonomous",
+        "play_mouselab_trees",
+        dict(
+            values="-10, -5, 5, 10",
+            tree=[
+                ("node", dict(node=1, parent=0)),
+                ", ",
+                ("node", dict(node=2, parent=1)),
+                ", ",
+                ("node", dict(node=3, parent=0)),
+            ],
+            looks=[("look", dict(node=1, value=10))],
+            options="STOP, 2, 3",
+        ),
+    ),
+    (
+        "BART",
+        "play_bart",
+        dict(
+            n_balloons=45,
+            n_per_letter=15,
+            letters="A, B, C",
+            history=[
+                ("banked", dict(number=1, letter="B", pumps=3)),
+                ("burst", dict(number=2, letter="C", pumps=5)),
+            ],
+            number=3,
+            letter="B",
+            pumps=2,
+        ),
+    ),
+    (
+        "Temporal discounting",
+        "play_temporal_discounting",
+        dict(first="Receive 80 dollars now", second="Receive 90 dollars in 12 months"),
+    ),
+    (
+        "Two-step",
+        "play_two_step",
+        dict(
+            history=[("day", dict(day=1, ship="X", planet="X", alien="F", found="junk"))],
+            question=[("trade", dict(options="J or K", day=2, ship="X", planet="Y"))],
+        ),
+    ),
 ]
 
 
@@ -303,6 +420,9 @@ def _section(depth, heading, text):
 SECTIONS = {section.heading: section for section in sections()}
 MODES = manifest("s1cogbench_modes")
 LABELS = {mode["mode_id"]: mode["label"] for mode in MODES}
+SCHEDULES = tomllib.loads((MANIFESTS / "environments.toml").read_text(encoding="utf-8"))
+# the urn's questions are items like any others
+PLAYED = {name: schedule["mode"] for name, schedule in SCHEDULES.items() if name != "bayesian_urn"}
 REFERENCES = {row["mode_id"]: row for row in manifest("s1cogbench_references")}
 
 
@@ -323,6 +443,19 @@ def _value(template_id, value):
     if not isinstance(value, list):
         return str(value)
     return "".join(part if isinstance(part, str) else filled(template_id, *part) for part in value)
+
+
+def filled_in_python(template_id, text, places):
+    """Fill the same text as it is filled while an episode is played."""
+    values = {
+        name: "".join(
+            part if isinstance(part, str) else filled_in_python(template_id, *part) for part in value
+        )
+        if isinstance(value, list)
+        else value
+        for name, value in places.items()
+    }
+    return load_template(template_id).fill(text, values)
 
 
 def in_one_line(text):
@@ -443,6 +576,21 @@ def test_an_example_is_what_the_template_makes_of_invented_data(label, template_
     examples = re.findall(r"(?ms)^```text\n(.*?)^```$", prompt)
     assert in_one_line(filled(template_id, "prompt", places)) in [in_one_line(text) for text in examples]
     assert template_id in names(prompt)
+
+
+@pytest.mark.parametrize(
+    ("template_id", "places"),
+    [(template_id, places) for _, template_id, places in EXAMPLES],
+    ids=[f"{label}: {template_id}" for label, template_id, _ in EXAMPLES],
+)
+def test_python_and_sql_make_the_same_prompt(template_id, places):
+    assert filled_in_python(template_id, "prompt", places) == filled(template_id, "prompt", places)
+
+
+@pytest.mark.parametrize("schedule_id", PLAYED)
+def test_a_played_mode_shows_the_template_of_its_schedule(schedule_id):
+    [label] = [label for label, template_id, _ in EXAMPLES if template_id == f"play_{schedule_id}"]
+    assert label == LABELS[PLAYED[schedule_id]]
 
 
 def test_every_template_is_named_and_has_an_example():

@@ -1,0 +1,445 @@
+"""The engine ``hf``: models that transformers runs in this process, on CPUs and for odd architectures.
+
+Every request is computed on its own, so no number depends on what else is in the batch, and a run that is
+resumed equals one that was never broken. The options of a request share the states of its prompt: these are
+computed once, and all options go on from them as one batch.
+"""
+
+import copy
+import gc
+import inspect
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, GenerationConfig
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from generate.contract import Answer, EngineFacts, Request, Response, ScoredOption
+from generate.engines.settings import EngineSettings
+from generate.tokens import Encoded, Ids, Tokens, load_tokenizer
+from store.errors import EngineFailed, WrongUsage
+
+# states of the prompt and log-probabilities that one batch of options may hold; a constant, because the size
+# of a batch can change the last bits of a number
+BATCH_BYTES = 2**30
+
+# names under which configurations declare the longest sequence
+_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
+
+# entries of a generation configuration that are no rule of decoding
+_BOOKKEEPING = ("transformers_version", "use_cache", "max_length", "max_new_tokens")
+_BOOKKEEPING_AFFIXES = ("_", "output_", "return_")
+
+
+class _Unusable(Exception):
+    """Nothing can be made of what the model or the tokenizer gave; says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What the files beside the weights say."""
+
+    facts: EngineFacts
+    tokens: Tokens
+    dtype: torch.dtype
+    shares_states: bool
+    eos_ids: tuple[int, ...]
+
+
+class HfEngine:
+    """A model of transformers in this process.
+
+    Parameters
+    ----------
+    described
+        What :func:`describe` reads.
+    model
+        Loaded, on its device, in evaluation mode.
+    """
+
+    def __init__(self, described: _Described, model: Any) -> None:  # noqa: ANN401
+        self._facts = described.facts
+        self._tokens = described.tokens
+        self._shares_states = described.shares_states
+        self._eos_ids = described.eos_ids
+        self._model = model
+        self._n_embeddings: int = model.get_input_embeddings().num_embeddings
+        self._keeps_some_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What the run states of it."""
+        return self._facts
+
+    def respond(self, requests: Sequence[Request]) -> list[Response]:
+        """Return one response per request, in their order.
+
+        Raises
+        ------
+        EngineFailed
+            If the device is lost.
+        """
+        encoded = self._tokens.encode_many(requests)
+        return [
+            one if isinstance(one, Response) else self._respond(request, one)
+            for request, one in zip(requests, encoded, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Free the model."""
+        self._model = None
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _respond(self, request: Request, encoded: Encoded) -> Response:
+        try:
+            self._check_vocabulary(encoded)
+            with torch.inference_mode():
+                if isinstance(request.task, Answer):
+                    return self._answer(encoded, request.task.stop)
+                return self._choose(encoded)
+        except torch.AcceleratorError as error:
+            raise EngineFailed(f"engine hf: the device is lost: {_first_line(error)}; start again") from error
+        except _Unusable as error:
+            reason = str(error)
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            reason = f"out of memory: {_first_line(error)}"
+        # one request must not end the run, whatever a model's code does with it
+        except Exception as error:
+            reason = f"the model failed: {type(error).__name__}: {_first_line(error)}"
+        # what a failed request allocated lives as long as its traceback, so this comes behind the handlers
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        prompt = encoded.prompt_token_ids
+        return Response("error", encoded.prompt_text, reason, prompt, len(prompt))
+
+    def _check_vocabulary(self, encoded: Encoded) -> None:
+        sequences = [encoded.prompt_token_ids, *(one.token_ids for one in encoded.continuations)]
+        highest = max(map(max, sequences))
+        if highest >= self._n_embeddings:
+            raise _Unusable(
+                f"the tokenizer gives token {highest}, and the model has {self._n_embeddings}; they do not "
+                "belong together"
+            )
+
+    # --- answers ---
+
+    def _answer(self, encoded: Encoded, stop: tuple[str, ...]) -> Response:
+        prompt = encoded.prompt_token_ids
+        inputs = self._tensor([prompt])
+        watch = _Watch()
+        stops = _StopTexts(self._tokens, prompt, stop)
+        produced = self._model.generate(
+            inputs,
+            attention_mask=torch.ones_like(inputs),
+            do_sample=False,
+            max_new_tokens=encoded.max_tokens,
+            logits_processor=[watch],
+            stopping_criteria=[stops] if stop else [],
+        )
+        if watch.has_nan():
+            raise _Unusable(f"the model's output is not a number in {self._facts.dtype}")
+        ids = tuple(produced[0, len(prompt) :].tolist())
+        text = self._tokens.decode_after(prompt, ids)
+        end = stops.found_in(text)
+        is_over = end is not None or ids[-1] in self._eos_ids
+        return Response(
+            "ok",
+            encoded.prompt_text,
+            prompt_token_ids=prompt,
+            n_prompt_tokens=len(prompt),
+            text=text[:end],
+            finish_reason="stop" if is_over else "length",
+            response_token_ids=ids,
+            n_response_tokens=len(ids),
+            max_tokens=encoded.max_tokens,
+        )
+
+    # --- options ---
+
+    def _choose(self, encoded: Encoded) -> Response:
+        start = encoded.continuations[0].start
+        before = encoded.continuations[0].token_ids[:start]
+        scored = [one.token_ids[start:] for one in encoded.continuations]
+        logprobs = (self._together if self._shares_states else self._one_by_one)(before, scored)
+        options = tuple(
+            ScoredOption(one.option, ids, tuple(values), one.is_merged, one.terminator)
+            for one, ids, values in zip(encoded.continuations, scored, logprobs, strict=True)
+        )
+        for option in options:
+            # not a number, or minus infinity
+            if not all(value > -torch.inf for value in option.token_logprobs_nats):
+                raise _Unusable(
+                    f"the log-probability of option {option.option!r} is not a number in {self._facts.dtype}"
+                )
+        prompt = encoded.prompt_token_ids
+        return Response(
+            "ok",
+            encoded.prompt_text,
+            prompt_token_ids=prompt,
+            n_prompt_tokens=len(prompt),
+            options=options,
+        )
+
+    def _together(self, before: Ids, scored: list[Ids]) -> list[list[float]]:
+        states = DynamicCache(config=self._model.config.get_text_config(decoder=True))
+        [[after_prompt]] = self._logprobs([before], 1, states)
+        found = [[value] for value in after_prompt[[ids[0] for ids in scored]].tolist()]
+        # options of one token are done; others go on, each distinct beginning once
+        going_on: dict[Ids, list[int]] = {}
+        for option, ids in enumerate(scored):
+            if len(ids) > 1:
+                going_on.setdefault(ids[:-1], []).append(option)
+        width = max(map(len, going_on), default=0)
+        n_rows = max(1, BATCH_BYTES // (_n_bytes(states) + 3 * width * after_prompt.nbytes))
+        for rows in _batched(list(going_on), n_rows):
+            # what stands on the right of a row changes nothing on its left, so any token fills it up
+            padded = [ids + (0,) * (width - len(ids)) for ids in rows]
+            logprobs = self._logprobs(padded, width, _repeated(states, len(rows)))
+            for row, beginning in zip(logprobs, rows, strict=True):
+                for option in going_on[beginning]:
+                    found[option] += row[range(len(beginning)), scored[option][1:]].tolist()
+        return found
+
+    def _one_by_one(self, before: Ids, scored: list[Ids]) -> list[list[float]]:
+        found = []
+        for ids in scored:
+            [logprobs] = self._logprobs([before + ids[:-1]], len(ids))
+            found.append(logprobs[range(len(ids)), ids].tolist())
+        return found
+
+    def _logprobs(self, rows: Sequence[Ids], n_last: int, states: DynamicCache | None = None) -> torch.Tensor:
+        """Return what follows the last tokens of each row: log-probabilities, rows x tokens x vocabulary."""
+        keywords: dict[str, Any] = {"use_cache": False}
+        if states is not None:
+            keywords = {"use_cache": True, "past_key_values": states}
+        if self._keeps_some_logits:
+            keywords["logits_to_keep"] = n_last
+        logits = self._model(input_ids=self._tensor(rows), **keywords).logits
+        return torch.log_softmax(logits[:, -n_last:].float(), dim=-1)
+
+    def _tensor(self, rows: Sequence[Ids]) -> torch.Tensor:
+        return torch.tensor(rows, device=self._model.device)
+
+
+def describe(settings: EngineSettings) -> EngineFacts:
+    """Return what a run will state of the engine, without loading weights.
+
+    Raises
+    ------
+    EngineFailed
+        If the model's configuration or tokenizer cannot be read.
+    WrongUsage
+        If the settings are those of another engine.
+    """
+    return _read(settings).facts
+
+
+def open_engine(settings: EngineSettings) -> HfEngine:
+    """Load the model.
+
+    Raises
+    ------
+    EngineFailed
+        If the model cannot be loaded, or its weights are not whole.
+    WrongUsage
+        If the settings are those of another engine.
+    """
+    described = _read(settings)
+    torch.manual_seed(settings.seed)
+    # TF32 would make float32 something else
+    torch.set_float32_matmul_precision("highest")
+    try:
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            settings.model,
+            revision=settings.revision,
+            dtype=described.dtype,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+        model = model.to(_device()).eval()
+    except Exception as error:
+        raise _cannot_load(settings, error) from error
+    # transformers fills in random numbers for weights that are not there
+    absent = sorted(loading["missing_keys"])
+    if absent:
+        raise EngineFailed(
+            f"model {settings.model}: expected all weights, found none for {absent[0]} and "
+            f"{len(absent) - 1} others; fetch the model again"
+        )
+    # temperature, repetition penalty and the like have no place in greedy decoding
+    eos_ids = list(described.eos_ids)
+    model.generation_config = GenerationConfig(
+        eos_token_id=eos_ids or None, pad_token_id=eos_ids[0] if eos_ids else 0
+    )
+    return HfEngine(described, model)
+
+
+def _read(settings: EngineSettings) -> _Described:
+    if settings.tensor_parallel > 1 or settings.data_parallel > 1 or settings.prefix_caching:
+        raise WrongUsage(
+            "engine hf runs one copy of a model on one device: expected no parallel devices and no prefix "
+            "caching, found one of them; choose the engine vllm"
+        )
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    where = {"revision": settings.revision, "trust_remote_code": False}
+    try:
+        config = AutoConfig.from_pretrained(settings.model, **where)
+        # without weights: which attention this architecture has, and how it keeps states
+        with torch.device("meta"):
+            skeleton = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except Exception as error:
+        raise _cannot_load(settings, error) from error
+    decoding = GenerationConfig.from_model_config(config)
+    with suppress(OSError):
+        decoding = GenerationConfig.from_pretrained(settings.model, revision=settings.revision)
+    text_config = config.get_text_config(decoder=True)
+    tokenizer = load_tokenizer(settings.model, settings.revision)
+    declared = _declared_context(text_config)
+    effective = min(filter(None, (declared, settings.max_context_tokens)), default=None)
+    if effective is None:
+        raise EngineFailed(
+            f"model {settings.model}: expected a configuration that says how long a sequence may be, found "
+            "none; set max_context_tokens"
+        )
+    tokens = Tokens(tokenizer, effective)
+    dtype = _dtype(settings, text_config)
+    shares_states = _shares_states(skeleton, text_config)
+    eos_ids = _eos_ids(decoding, tokenizer)
+    facts = EngineFacts(
+        name="hf",
+        version=transformers.__version__,
+        dtype=str(dtype).removeprefix("torch."),
+        context_declared_tokens=declared,
+        context_effective_tokens=effective,
+        has_chat_template=tokens.has_chat_template,
+        n_leading_bos=tokens.n_leading_bos,
+        bos_token_id=tokens.bos_token_id,
+        decisive={
+            "attention": skeleton.config._attn_implementation,
+            "options": "share the prompt's states" if shares_states else "one pass each",
+            "eos_token_ids": " ".join(map(str, eos_ids)),
+        },
+        incidental={
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
+            "threads": str(torch.get_num_threads()),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "tokenizers": tokenizers.__version__,
+            "ignored_generation_config": _ignored(decoding),
+        },
+    )
+    return _Described(facts, tokens, dtype, shares_states, eos_ids)
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _dtype(settings: EngineSettings, text_config: Any) -> torch.dtype:  # noqa: ANN401
+    if settings.dtype != "auto":
+        return getattr(torch, settings.dtype)
+    # configurations older than the entry come with weights in float32
+    declared = text_config.dtype or torch.float32
+    return getattr(torch, declared) if isinstance(declared, str) else declared
+
+
+def _declared_context(text_config: Any) -> int | None:  # noqa: ANN401
+    values = (getattr(text_config, name, None) for name in _CONTEXT_NAMES)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+def _eos_ids(decoding: GenerationConfig, tokenizer: Any) -> tuple[int, ...]:  # noqa: ANN401
+    declared = decoding.eos_token_id
+    ids = set(declared) if isinstance(declared, list) else {declared}
+    return tuple(sorted((ids | {tokenizer.eos_token_id}) - {None}))
+
+
+def _ignored(decoding: GenerationConfig) -> str:
+    return ", ".join(
+        f"{name}={value}"
+        for name, value in sorted(decoding.to_diff_dict().items())
+        if value is not None
+        and name not in _BOOKKEEPING
+        and not name.startswith(_BOOKKEEPING_AFFIXES)
+        and not name.endswith("_token_id")
+    )
+
+
+def _shares_states(skeleton: Any, text_config: Any) -> bool:  # noqa: ANN401
+    """Return whether states can be copied for many rows: those of attention can, recurrent ones cannot."""
+    if skeleton._is_stateful or not skeleton._supports_default_dynamic_cache():
+        return False
+    layers = DynamicCache(config=text_config).layers
+    return {type(layer) for layer in layers} <= {DynamicLayer, DynamicSlidingWindowLayer}
+
+
+def _repeated(states: DynamicCache, n_rows: int) -> DynamicCache:
+    # these layers replace their tensors and never write into them, so shallow copies leave the original whole
+    repeated = copy.copy(states)
+    repeated.layers = [copy.copy(layer) for layer in states.layers]
+    repeated.batch_repeat_interleave(n_rows)
+    return repeated
+
+
+def _batched(rows: list[Ids], size: int) -> Iterator[list[Ids]]:
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]
+
+
+def _n_bytes(states: DynamicCache) -> int:
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in states.layers)
+
+
+def _cannot_load(settings: EngineSettings, error: Exception) -> EngineFailed:
+    return EngineFailed(
+        f"model {settings.model} cannot be loaded with transformers {transformers.__version__}: "
+        f"{_first_line(error)}"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+class _Watch:
+    """Looks at the output of every step of an answer: taking its highest value hides what is no number."""
+
+    def __init__(self) -> None:
+        self._has_nan: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        now = scores.isnan().any()
+        # stays on the device: reading it at every step would wait for every step
+        self._has_nan = now if self._has_nan is None else self._has_nan | now
+        return scores
+
+    def has_nan(self) -> bool:
+        return self._has_nan is not None and bool(self._has_nan)
+
+
+class _StopTexts:
+    """Ends an answer as soon as its text holds a stop, wherever tokens begin and end."""
+
+    def __init__(self, tokens: Tokens, prompt: Ids, stop: tuple[str, ...]) -> None:
+        self._tokens = tokens
+        self._prompt = prompt
+        self._stop = stop
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **_: object) -> torch.Tensor:
+        ids = input_ids[0, len(self._prompt) :].tolist()
+        is_over = self.found_in(self._tokens.decode_after(self._prompt, ids)) is not None
+        return input_ids.new_full((1,), is_over, dtype=torch.bool)
+
+    def found_in(self, text: str) -> int | None:
+        """Return where the first stop begins."""
+        return min((text.index(stop) for stop in self._stop if stop in text), default=None)
