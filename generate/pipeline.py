@@ -220,12 +220,25 @@ def _work(
             yield mode_id, source_id, None, _digest(*sorted(brought))
 
 
-@cache
 def item_sources() -> dict[str, str | None]:
     """Return which source or environment holds the items of each mode; None where it is not known."""
+    return {row["mode_id"]: row["item_source_id"] or None for row in _modes()}
+
+
+def published_modes(*, is_played: bool) -> list[str]:
+    """Return the modes of Table 3, without variants: those that are played, or the others."""
+    return [
+        row["mode_id"]
+        for row in _modes()
+        if not row["variant_of"] and (row["is_played"] == "true") is is_played
+    ]
+
+
+@cache
+def _modes() -> list[dict[str, str]]:
     path = project_dir() / "manifests" / "s1cogbench_modes.csv"
     with path.open(newline="", encoding="utf-8") as file:
-        return {row["mode_id"]: row["item_source_id"] or None for row in csv.DictReader(file)}
+        return list(csv.DictReader(file))
 
 
 def _displaced_by(

@@ -506,9 +506,20 @@ def _show_findings(findings: "Sequence[Finding]", *, all_well: str, as_json: boo
         raise typer.Exit(1)
 
 
-@_command("coglake demo")
-def demo(as_json: AsJson = False) -> None:
+@_command("coglake demo", "coglake demo --model .models/SmolLM2-135M-Instruct")
+def demo(
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Also ask this model, on transformers, a slice of the public questions and episodes."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Go from nothing to Table 3 without a download."""
+    # before NumPy loads: threads that wait for each other make fits of few parameters a hundred times slower
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from store import command_demo
 
-    command_demo.run(as_json=as_json)
+    command_demo.run(model, as_json=as_json)

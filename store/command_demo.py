@@ -1,15 +1,21 @@
-"""``coglake demo``: the whole way from nothing to Table 3, without a download."""
+"""``coglake demo``: the whole way from nothing to Table 3, without a download.
+
+With a model it also asks that one, on the public questions as far as they can be had.
+"""
+
+import os
 
 import duckdb
 
 from generate.demo_archive import write
-from generate.pipeline import generate, is_ready, plan
+from generate.pipeline import generate, is_ready, plan, published_modes
 from generate.schedule import load_agents, load_schedules
 from ingest.pipeline import ingest
-from store import console
+from store import command_generate_model, console
 from store.build import audit, build
 from store.command_build import complain, counts, totals
 from store.database import connect
+from store.errors import SourceUnavailable
 from store.export import export_table3, write_export
 from store.formats import Format, Sheet, records, to_json
 from store.freshness import require_fresh
@@ -19,12 +25,22 @@ from store.settings import Home, home, project_dir
 _SOURCE = "demo_archive"
 _MAX_MODELS_SHOWN = 3
 
+# sources whose questions a model is asked, from public files of a few megabytes
+_QUESTIONS = ("rlwm", "self_regulation", "mouselab", "tomi", "polite_speaker", "pragmatics", "hyperbole")
+_N_QUESTIONS, _N_EPISODES = 10, 1
+# a model that inflates on and on makes more than a thousand decisions in one run of balloons
+_TOO_LONG = ("bart",)
 
-def run(*, as_json: bool) -> None:
+
+def run(model: str | None, *, as_json: bool) -> None:
     """Ingest an archive made here, let all agents play, build, and show and export Table 3."""
     lake, project = home(), project_dir()
     _ingest(lake)
+    if model is not None:
+        _ingest_questions(lake)
     _generate(lake)
+    if model is not None:
+        _ask(model)
 
     console.say("3/4 build: scoring the raw rows with dbt on DuckDB")
     built = build(lake, project, quiet=False)
@@ -83,6 +99,45 @@ def _ingest(lake: Home) -> None:
         f"1/4 ingest: an archive of {len(files)} files in CogBench's schema, made in {folder}: "
         f"{report.n_new_files} new, {report.n_present_files} present"
     )
+
+
+def _ingest_questions(lake: Home) -> None:
+    """Ingest public questions; those that cannot be had are said and left out."""
+    known = load_sources()
+    with console.progress("ingest") as step:
+        for source in _QUESTIONS:
+            (report,) = ingest(
+                lake,
+                [known[source]],
+                mirror=os.environ.get("COGLAKE_MIRROR"),
+                on_progress=lambda _, done, total, path: step(done, total, path),
+            )
+            for failure in report.failures:
+                if not isinstance(failure, SourceUnavailable):
+                    raise failure
+                console.say(f"{source}: left out: {failure}")
+
+
+def _ask(model: str) -> None:
+    """Let a model answer some questions of each mode and play an episode of each environment."""
+    for is_played, limit in ((False, _N_QUESTIONS), (True, _N_EPISODES)):
+        wanted = command_generate_model.Wanted(
+            engine={"engine": "hf", "model": model, "dtype": "float32"},
+            name=None,
+            modes=[mode for mode in published_modes(is_played=is_played) if mode not in _TOO_LONG],
+            limit=limit,
+            shard="1/1",
+            format="auto",
+            choice="argmax",
+            max_response_tokens=16,
+            seed=0,
+            repeat=0,
+        )
+        asked = command_generate_model.ask(wanted)
+        n_new = sum(report.n_new for report in asked.reports)
+        what = f"{limit} episode of each environment" if is_played else f"{limit} questions of each mode"
+        console.say(f"{model}: {what}: {len(asked.reports)} runs with {n_new:,} new answers or decisions")
+        command_generate_model.complain(asked)
 
 
 def _generate(lake: Home) -> None:

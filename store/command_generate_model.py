@@ -55,8 +55,56 @@ class Wanted:
     repeat: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What became of a command.
+
+    Attributes
+    ----------
+    reports
+        One per run that was looked at.
+    n_tasks
+        Runs that there are.
+    is_stopped
+        Whether the user stopped it.
+    """
+
+    reports: Sequence[TaskReport]
+    n_tasks: int
+    is_stopped: bool
+
+
 def run(wanted: Wanted, *, dry_run: bool, as_json: bool) -> None:
     """Ask a model what the lake lacks of its answers."""
+    prepared = _prepare(wanted)
+    if dry_run:
+        _show_plan(prepared.tasks, prepared.part, as_json=as_json)
+        return
+    asked = _ask(prepared)
+    if as_json:
+        console.write(to_json({"runs": asked.reports}))
+    else:
+        console.show(sheet(asked.reports))
+    complain(asked)
+
+
+def ask(wanted: Wanted) -> Asked:
+    """Ask a model what the lake lacks of its answers, and return what came of it."""
+    return _ask(_prepare(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Everything that is decided before a model is loaded."""
+
+    settings: EngineSettings
+    weights: Weights
+    choosing: Choosing
+    tasks: Sequence[ModelTask]
+    part: Slice
+
+
+def _prepare(wanted: Wanted) -> _Prepared:
     require_known("mode", wanted.modes, item_sources(), f"there are {', '.join(item_sources())}")
     part = _slice(wanted)
     settings = _settings(wanted)
@@ -84,18 +132,22 @@ def run(wanted: Wanted, *, dry_run: bool, as_json: bool) -> None:
         f"{protocol_name(choosing)}, {facts.name} {facts.version}, {facts.dtype}, "
         f"{facts.context_effective_tokens} tokens of context"
     )
-    if dry_run:
-        _show_plan(tasks, part, as_json=as_json)
-        return
+    return _Prepared(settings, weights, choosing, tasks, part)
+
+
+def _ask(prepared: _Prepared) -> Asked:
     with console.progress("generate", has_rate=True) as step, _stop_after_batch() as stops:
         reports = do(
-            home(), weights, tasks, choosing, lambda: open_engine(settings), part, step, lambda: bool(stops)
+            home(),
+            prepared.weights,
+            prepared.tasks,
+            prepared.choosing,
+            lambda: open_engine(prepared.settings),
+            prepared.part,
+            step,
+            lambda: bool(stops),
         )
-    if as_json:
-        console.write(to_json({"runs": reports}))
-    else:
-        console.show(sheet(reports))
-    _complain(reports, len(tasks), is_stopped=bool(stops))
+    return Asked(reports, len(prepared.tasks), bool(stops))
 
 
 def _slice(wanted: Wanted) -> Slice:
@@ -168,16 +220,24 @@ def _stop_after_batch() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _complain(reports: Sequence[TaskReport], n_tasks: int, *, is_stopped: bool) -> None:
-    """Say what is missing, and end with the exit code of it."""
+def complain(asked: Asked) -> None:
+    """Say what is missing, and end with the exit code of it.
+
+    Raises
+    ------
+    EngineFailed
+        If a question or decision failed.
+    """
     by_status: Counter[str] = Counter()
-    for report in reports:
+    for report in asked.reports:
         by_status.update(report.n_by_status)
     for status, n in sorted(by_status.items()):
         console.say(f"warning: {n} new rows are {status}: they count as planned and have no score")
-    if is_stopped:
-        n_whole = sum(report.is_whole for report in reports)
-        console.say(f"stopped: {n_whole} of {n_tasks} runs are whole; the same command goes on from here")
+    if asked.is_stopped:
+        n_whole = sum(report.is_whole for report in asked.reports)
+        console.say(
+            f"stopped: {n_whole} of {asked.n_tasks} runs are whole; the same command goes on from here"
+        )
         raise typer.Exit(_INTERRUPTED)
     if by_status["error"]:
         raise EngineFailed(

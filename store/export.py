@@ -69,7 +69,8 @@ def export_table3(
     con
         Connection to a fresh build.
     models
-        Column ids, or shell patterns of them, in the order wanted; empty for every model by name.
+        Column ids, models, or shell patterns of either, in the order wanted; empty for every model by name.
+        A model stands for all its columns.
     allow_partial
         In a partial cell, print the value over the rows that could be scored, which ends in ``s``.
 
@@ -173,17 +174,23 @@ def coglake_version() -> str:
 
 
 def _columns(con: duckdb.DuckDBPyConnection, models: Sequence[str]) -> list[str]:
-    found = con.execute("select distinct column_id, column_kind from table_3").fetchall()
-    kinds = {column_id: kind for column_id, kind in found if kind in _MODEL_KINDS}
+    found = con.execute("select distinct column_id, column_kind, model_id from table_3").fetchall()
+    kinds = {column_id: kind for column_id, kind, _ in found if kind in _MODEL_KINDS}
+    # one model may have several columns, by revision and protocol
+    model_of = {column_id: model_id or column_id for column_id, _, model_id in found if column_id in kinds}
     known = sorted(kinds, key=lambda column_id: (column_id.casefold(), column_id))
     if not models:
         return [column_id for column_id in known if kinds[column_id] == "model"]
     chosen: list[str] = []
     for wanted in models:
         # an id may hold the characters of a pattern, so the exact one comes first
-        matches = [wanted] if wanted in kinds else [name for name in known if fnmatchcase(name, wanted)]
+        matches = (
+            [name for name in known if name == wanted]
+            or [name for name in known if model_of[name] == wanted]
+            or [name for name in known if fnmatchcase(name, wanted) or fnmatchcase(model_of[name], wanted)]
+        )
         if not matches:
-            close = get_close_matches(wanted, known, n=3)
+            close = get_close_matches(wanted, {*known, *model_of.values()}, n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else f"{len(known)} models are there"
             raise WrongUsage(f"--models {wanted}: no such model; {hint}")
         chosen += [name for name in matches if name not in chosen]

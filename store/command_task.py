@@ -1,0 +1,108 @@
+"""``coglake task``: write the questions of a mode for lm-eval."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from generate.contract import Environment
+from generate.pipeline import ensure_items, item_sources, schedule_run_id
+from generate.questions import item_runs, runs_of
+from generate.schedule import load_schedules
+from store import console
+from store.errors import LakeUnusable, WrongUsage
+from store.formats import to_json
+from store.lm_eval_task import write_task
+from store.schemas import ITEMS
+from store.settings import Home, home
+from store.usage import require_known
+
+_REPORT = ("name", "files", "n_questions", "n_without_prompt")
+_COLUMNS = ("item_id", "prompt", "legal_options", "credited_options", "target")
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Where the questions of a mode are.
+
+    Attributes
+    ----------
+    parts
+        Files of ``raw/items``; they may hold other modes too.
+    """
+
+    mode_id: str
+    source_id: str
+    parts: Sequence[Path]
+
+
+def run(mode_id: str, folder: Path, *, as_json: bool) -> None:
+    """Write the task and say how it is run."""
+    asked = questions_of(home(), mode_id)
+    written = write_task(folder, mode_id, _rows(asked))
+    if as_json:
+        console.write(to_json({"mode_id": mode_id, **{name: getattr(written, name) for name in _REPORT}}))
+        return
+    console.write(f"{written.name}: {written.n_questions:,} questions in {folder}\n")
+    if written.n_without_prompt:
+        console.say(f"{written.n_without_prompt:,} questions have no prompt and were left out")
+    console.say(
+        f"lm_eval --model hf --model_args pretrained=MODEL,dtype=float32 --include_path {folder} "
+        f"--tasks {written.name} --log_samples --output_path RESULTS"
+    )
+
+
+def questions_of(lake: Home, mode_id: str) -> Questions:
+    """Return where the questions of a mode are; those of a schedule of this project are laid down first.
+
+    Raises
+    ------
+    WrongUsage
+        If there is no such mode, it is played step by step, or its questions are not in the lake.
+    """
+    sources = item_sources()
+    require_known("mode", [mode_id], sources, f"there are {', '.join(sources)}")
+    source_id = sources[mode_id]
+    if source_id is None:
+        raise WrongUsage(
+            f"{mode_id}: the source of its questions is not identified, so there are none to ask"
+        )
+    schedule = next((found for found in load_schedules().values() if found.mode == mode_id), None)
+    if schedule is not None:
+        if isinstance(schedule.environment(), Environment):
+            raise WrongUsage(f"{mode_id}: played step by step, so it has no questions that stand alone")
+        ensure_items(lake, schedule)
+    brought = item_runs(runs_of(lake), mode_id, source_id)
+    if schedule is not None:
+        # of a schedule the version that is declared, whatever others the lake holds
+        brought = {run_id: run for run_id, run in brought.items() if run_id == schedule_run_id(schedule)}
+    parts = [
+        path
+        for run_id, run in sorted(brought.items())
+        for path in sorted((lake.raw / "items" / f"run={run_id}").glob("part-*.parquet"))
+        if run.parts is None or path.stem.removeprefix("part-") in run.parts
+    ]
+    if not parts:
+        raise WrongUsage(f"{mode_id}: its questions are not in the lake: `coglake ingest {source_id}`")
+    return Questions(mode_id, source_id, parts)
+
+
+def _rows(asked: Questions) -> pa.Table:
+    """Return the questions of the test, in the order in which ``generate --limit`` takes them."""
+    of_mode = (pc.field("mode_id") == asked.mode_id) & (
+        pc.field("split").is_null() | (pc.field("split") == "test")
+    )
+    try:
+        rows = ds.dataset([str(path) for path in asked.parts], schema=ITEMS).to_table(list(_COLUMNS), of_mode)
+    except (pa.ArrowException, OSError) as error:
+        raise LakeUnusable(f"raw/items: {error}; run `coglake doctor`") from error
+    ids = rows["item_id"].to_pylist()
+    return rows.take(sorted(range(len(ids)), key=lambda row: (_hash(ids[row]), ids[row])))
+
+
+def _hash(item_id: str) -> str:
+    return hashlib.md5(item_id.encode(), usedforsecurity=False).hexdigest()
