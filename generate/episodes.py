@@ -253,7 +253,6 @@ class Record:
             hidden=np.full((n_left, hidden.shape[1]), np.nan),
             status=np.full(n_left, _ERROR),
         )
-        self._n_steps[lane] += n_left
 
     def _append(self, rows: Ints, **columns: NDArray[np.generic]) -> None:
         for name, values in columns.items():

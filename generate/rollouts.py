@@ -106,9 +106,9 @@ def as_prompt(text: str, is_chat: bool, task: Answer | Choose) -> str | tuple[Me
     """
     if is_chat:
         return (Message("user", text),)
-    if isinstance(task, Choose) and not text[-1:].isspace():
-        return text if any(option[:1].isspace() for option in task.options) else f"{text} "
-    return text
+    if isinstance(task, Answer) or not text or text[-1].isspace():
+        return text
+    return text if any(option[:1].isspace() for option in task.options) else f"{text} "
 
 
 def play_with_model(
@@ -195,8 +195,8 @@ class _Past:
     n_rows
         How many each episode has.
     actions
-        Action of each step: episodes x steps; ``_UNREAD`` where none could be taken, and ``_ABSENT`` from the
-        first step on that is not stored.
+        Action of each step: episodes x steps; ``_UNREAD`` where none was taken, with which the episode ends,
+        and ``_ABSENT`` from the first step on that is not stored.
     """
 
     rows: pa.Table
@@ -212,8 +212,7 @@ def _past(
     order = [("lane", "ascending"), ("step_index", "ascending")]
     rows = stored.append_column("lane", lanes).filter(is_played).sort_by(order)
     lane, step_index = rows["lane"].to_numpy(), rows["step_index"].to_numpy()
-    first = np.searchsorted(lane, lane, side="left")
-    place = np.arange(lane.size) - first
+    place = np.arange(lane.size) - np.searchsorted(lane, lane, side="left")
     if (wrong := np.flatnonzero(place != step_index)).size:
         row = int(wrong[0])
         raise LakeUnusable(
@@ -221,14 +220,9 @@ def _past(
             f"{step_index[row]} in the lake: the episode was played twice, or a part is gone; run `coglake "
             "doctor`, or play it again as a repeated run"
         )
-    # what follows a choice that could not be taken are trials that were never played
-    is_failed = (rows["status"].to_numpy() != "ok").astype(np.int64)
-    n_failed = is_failed.cumsum() - is_failed
-    is_taken = n_failed == n_failed[first]
     taken = pc.index_in(rows["action"], value_set=pa.array(environment.actions, type=pa.string()))
-    n_steps = int(step_index[is_taken].max(initial=-1)) + 1
-    actions = np.full((len(episodes), n_steps), _ABSENT, dtype=np.int64)
-    actions[lane[is_taken], step_index[is_taken]] = taken.fill_null(_UNREAD).to_numpy()[is_taken]
+    actions = np.full((len(episodes), int(step_index.max(initial=-1)) + 1), _ABSENT, dtype=np.int64)
+    actions[lane, step_index] = taken.fill_null(_UNREAD).to_numpy()
     n_rows = np.bincount(lane, minlength=len(episodes)).astype(np.int64)
     return _Past(rows.select(STEPS.names), n_rows, actions)
 

@@ -12,6 +12,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
@@ -80,7 +81,7 @@ class _Said:
     server: str
     version: str
     context_tokens: int | None
-    root: str | None
+    weights: str | None
 
 
 class OpenAIEngine:
@@ -163,8 +164,11 @@ class OpenAIEngine:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             return self._runner.run(work)
-        finally:
-            work.close()
+        except KeyboardInterrupt:
+            # what was under way would raise it again as soon as the loop goes on, when the engine is closed
+            with suppress(KeyboardInterrupt):
+                self._runner.run(_drop_all())
+            raise
 
     # --- what the servers are ---
 
@@ -173,22 +177,23 @@ class OpenAIEngine:
         said = self._run(_together(self._look_at(server) for server in self._servers))
         first = said[0]
         for server, other in zip(self._servers, said, strict=True):
-            # where the weights lie may differ from machine to machine
-            if replace(other, root=None) != replace(first, root=None):
+            if other != first:
                 raise EngineFailed(
                     f"the servers differ: {self._servers[0].url} is {_in_words(first)}, {server.url} is "
-                    f"{_in_words(other)}; name servers of one kind, or run each in a run of its own"
+                    f"{_in_words(other)}; name servers that are the same, or give each a run of its own"
                 )
         asked, has = settings.max_context_tokens, first.context_tokens
         if asked is not None and has is not None and asked > has:
             raise EngineFailed(
-                f"{self._servers[0].url} accepts {has} tokens, {asked} were asked for: "
-                "lower --max-context-tokens"
+                f"{self._servers[0].url} accepts {has} tokens, {asked} were asked for: lower --max-context"
             )
         self._context_tokens = asked if asked is not None else has
         self._is_vllm = first.server == "vllm"
         self._tokens: Tokens | None = None
         decisive = {"server": first.server, "prompts": "rendered by the server"}
+        if first.weights:
+            # the name that a model is served under may stand for other weights tomorrow
+            decisive["weights"] = first.weights
         if settings.tokenizer is not None:
             tokenizer = load_tokenizer(settings.tokenizer, None)
             # where nobody names a limit, the server itself refuses what is too long
@@ -213,7 +218,6 @@ class OpenAIEngine:
                 "concurrency": str(settings.concurrency),
                 "requests_per_minute": str(settings.requests_per_minute or "no limit"),
                 **({"tokenizer": settings.tokenizer} if settings.tokenizer else {}),
-                **({"weights": first.root} if first.root else {}),
             },
         )
 
@@ -236,7 +240,7 @@ class OpenAIEngine:
             server=card.owned_by or "unknown",
             version=version if isinstance(version, str) else "unknown",
             context_tokens=card.context_tokens,
-            root=card.root,
+            weights=card.root,
         )
 
     async def _check_tokenizer(self, server: Server) -> None:
@@ -476,7 +480,7 @@ def _check(settings: EngineSettings) -> None:
             )
     if settings.max_context_tokens is not None and settings.tokenizer is None:
         raise WrongUsage(
-            "engine openai: --max-context-tokens needs the tokenizer that counts them; "
+            "engine openai: --max-context needs the tokenizer that counts the tokens; "
             "name it with --tokenizer"
         )
 
@@ -549,10 +553,16 @@ def _fingerprint(tokenizer: Any) -> str:  # noqa: ANN401
 
 
 def _in_words(said: _Said) -> str:
-    context = (
-        "an unknown context" if said.context_tokens is None else f"a context of {said.context_tokens} tokens"
-    )
-    return f"{said.server} {said.version} with {context}"
+    context = "an unknown number of" if said.context_tokens is None else said.context_tokens
+    weights = f" and weights {said.weights}" if said.weights else ""
+    return f"{said.server} {said.version} with {context} tokens of context{weights}"
+
+
+async def _drop_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _together(work: Iterable[Awaitable[T]]) -> list[T]:

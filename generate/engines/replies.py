@@ -135,7 +135,7 @@ class ErrorReply:
 
 def is_logprob(value: float | None) -> TypeGuard[float]:
     """Return True for a log-probability, False for what servers write when they have none."""
-    return value is not None and math.isfinite(value) and value > _NO_LOGPROB
+    return value is not None and _NO_LOGPROB < value < math.inf
 
 
 def error_in(content: bytes) -> ErrorReply | None:

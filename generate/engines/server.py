@@ -13,7 +13,6 @@ import httpx
 from pydantic import ValidationError
 from tenacity import (
     AsyncRetrying,
-    RetryCallState,
     retry_if_exception_type,
     stop_after_attempt,
     wait_exponential_jitter,
@@ -52,10 +51,6 @@ class Refused(Exception):
 
 class _MayPass(Exception):
     """The same request may succeed a little later."""
-
-    def __init__(self, sentence: str, pause_s: float | None = None) -> None:
-        super().__init__(sentence)
-        self.pause_s = pause_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +231,7 @@ class Server:
         try:
             async for attempt in AsyncRetrying(
                 stop=stop_after_attempt(_TRIES),
-                wait=_pause_s,
+                wait=_BACKOFF,
                 retry=retry_if_exception_type(_MayPass),
                 sleep=self._clock.sleep,
                 reraise=True,
@@ -284,12 +279,10 @@ class Server:
         if code != httpx.codes.TOO_MANY_REQUESTS and code < httpx.codes.INTERNAL_SERVER_ERROR:
             return Refused(sentence, reply)
         pause_s = _asked_pause_s(response)
-        if pause_s is None:
-            return _MayPass(sentence)
         if pause_s > _LONGEST_PAUSE_S:
             return Gone(f"{self.url} asks to come back in {pause_s:.0f} s: {sentence}")
         self._pace.hold(pause_s)
-        return _MayPass(sentence, pause_s)
+        return _MayPass(sentence)
 
     def _check_access(self, response: httpx.Response, *, forbidden_is_final: bool = True) -> None:
         if response.status_code == httpx.codes.UNAUTHORIZED:
@@ -335,18 +328,12 @@ def _parsed(address: str) -> tuple[httpx.URL, list[str]]:
     return url, [url.password] if url.password else []
 
 
-def _pause_s(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.pause_s if isinstance(error, _MayPass) else None
-    return _BACKOFF(state) if asked is None else asked
-
-
-def _asked_pause_s(response: httpx.Response) -> float | None:
-    """Return the seconds that Retry-After names: a number, or a date."""
+def _asked_pause_s(response: httpx.Response) -> float:
+    """Return the seconds that Retry-After names, as a number or a date; 0 if it names none."""
     value: str = response.headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d+(\.\d+)?", value):
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except ValueError:
-        return None
+        return 0.0

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import re
+import signal
 import threading
 from base64 import b64encode
 from dataclasses import asdict
@@ -64,10 +65,17 @@ class Fake:
     """A server with one model; ``reply`` may answer in its place, or raise."""
 
     def __init__(
-        self, reply=None, *, owned_by="vllm", context=1000, scoring="prompt_logprobs", version="9.1"
+        self,
+        reply=None,
+        *,
+        owned_by="vllm",
+        version="9.1",
+        context=1000,
+        weights="/weights",
+        scoring="prompt_logprobs",
     ):
-        self.reply, self.owned_by, self.context, self.scoring = reply, owned_by, context, scoring
-        self.version = version
+        self.reply, self.scoring, self.version = reply, scoring, version
+        self.card = {"id": "m", "owned_by": owned_by, "max_model_len": context, "root": weights}
         self.has_template, self.is_up = True, True
         self.asked, self.headers = [], []
         self.n_in_flight = self.most_in_flight = 0
@@ -80,12 +88,11 @@ class Fake:
             raise httpx.ConnectError("Connection refused", request=request)
         path, self.headers = request.url.path, [*self.headers, dict(request.headers)]
         if path == "/v1/models":
-            card = {"id": "m", "owned_by": self.owned_by, "max_model_len": self.context, "root": "/weights"}
-            return httpx.Response(200, json={"data": [card, {"id": "other"}]})
+            return httpx.Response(200, json={"data": [self.card, {"id": "other"}]})
         body = json.loads(request.content or b"{}")
         if path == "/version" and self.version:
             return httpx.Response(200, json={"version": self.version})
-        if path == "/tokenize" and self.owned_by == "vllm":
+        if path == "/tokenize" and self.card["owned_by"] == "vllm":
             if "messages" in body and not self.has_template:
                 return httpx.Response(400, json={"error": {"message": "no chat template"}})
             return httpx.Response(200, json={"tokens": [ord(letter) for letter in body.get("prompt", "")]})
@@ -141,8 +148,10 @@ class FakeClock:
 
     async def sleep(self, seconds):
         self.slept.append(seconds)
+        # whoever does not wait has the time to do something meanwhile
+        for _ in range(30):
+            await asyncio.sleep(0)
         self.s += seconds
-        await asyncio.sleep(0)
 
     def clock(self):
         return Clock(now=lambda: self.s, sleep=self.sleep)
@@ -202,16 +211,19 @@ def error(status, message, **more):
 
 
 def test_the_facts_are_what_the_server_says(opened):
-    facts = opened(Fake(), concurrency=3).facts
+    facts = opened(Fake(), Fake(), concurrency=3).facts
     assert (facts.name, facts.version, facts.dtype) == ("openai", "9.1", "unknown")
     assert (facts.context_declared_tokens, facts.context_effective_tokens) == (None, 1000)
     assert (facts.has_chat_template, facts.n_leading_bos) == (True, None)
-    assert facts.decisive == {"server": "vllm", "prompts": "rendered by the server"}
+    assert facts.decisive == {
+        "server": "vllm",
+        "prompts": "rendered by the server",
+        "weights": "/weights",
+    }
     assert facts.incidental == {
-        "urls": "http://s0:8000",
+        "urls": "http://s0:8000 http://s1:8000",
         "concurrency": "3",
         "requests_per_minute": "no limit",
-        "weights": "/weights",
     }
 
 
@@ -279,7 +291,7 @@ def test_an_address_that_is_none_is_refused_without_its_secrets(opened, address)
         ({"dtype": "float32"}, "--dtype is decided where the server is started"),
         ({"tensor_parallel": 2}, "--tensor-parallel is decided"),
         ({"revision": "a" * 40}, "--revision is decided"),
-        ({"max_context_tokens": 10}, "--max-context-tokens needs the tokenizer"),
+        ({"max_context_tokens": 10}, "--max-context needs the tokenizer"),
     ],
 )
 def test_what_a_server_decides_cannot_be_asked_of_it(opened, settings, sentence):
@@ -349,9 +361,10 @@ def test_without_a_key_a_server_that_wants_one_says_which_to_set(opened, monkeyp
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        ({"context": 500}, "vllm 9.1 with a context of 500 tokens"),
+        ({"context": 500}, "vllm 9.1 with 500 tokens of context"),
         ({"version": "9.2"}, "vllm 9.2 with"),
         ({"owned_by": "llamacpp"}, "llamacpp 9.1"),
+        ({"weights": "/others"}, "with 1000 tokens of context and weights /others"),
     ],
 )
 def test_servers_that_differ_are_refused(opened, other, difference):
@@ -663,7 +676,7 @@ def test_an_option_that_another_goes_on_from_is_scored_with_its_end(opened):
     assert response.options[0].logprob_nats == pytest.approx(expected("x", "a\n"))
 
 
-@pytest.mark.parametrize("value", [None, -math.inf, math.nan, -9999.0, "absent"])
+@pytest.mark.parametrize("value", [None, -math.inf, math.inf, math.nan, -9999.0, "absent"])
 def test_an_option_without_log_probability_is_missing_and_never_a_number(opened, value):
     def reply(body):
         if body["prompt"] == [[120, 97], [120, 98]]:
@@ -748,9 +761,9 @@ def test_while_a_server_wants_a_pause_it_is_sent_nothing(opened, time_passes):
         sent.append(time_passes.s)
         return httpx.Response(429, headers={"Retry-After": "60"}) if len(sent) == 1 else None
 
-    responses = opened(Fake(reply), concurrency=1).respond(answers(3))
-    assert [response.status for response in responses] == ["ok"] * 3
-    assert sent[1] >= sent[0] + 60
+    responses = opened(Fake(reply), concurrency=2).respond(answers(20))
+    assert [response.status for response in responses] == ["ok"] * 20
+    assert min(sent[1:]) >= sent[0] + 60
 
 
 def test_a_server_that_is_out_for_hours_ends_the_run(opened):
@@ -777,6 +790,12 @@ def test_what_does_not_pass_is_an_error_of_its_row(opened):
     assert statuses == ["ok", "error", "ok"]
     [response] = opened(Fake(always(500, json={"detail": "cannot do this"}))).respond(answers(1))
     assert response.reason == "the server answers 500: cannot do this (asked 6 times)"
+
+
+def test_half_an_answer_is_asked_for_again_and_one_of_another_form_is_not(opened):
+    for name, status in (("half a body", "ok"), ("a list", "error")):
+        [response] = opened(Fake(replying(MALFORMED[name][0]))).respond(answers(1))
+        assert response.status == status
 
 
 def test_errors_of_the_request_are_not_asked_again(opened):
@@ -825,6 +844,38 @@ def test_repeats_keep_the_distance_too(opened, time_passes):
 
     opened(Fake(reply), requests_per_minute=1).respond(answers(1))
     assert min(after - before for before, after in pairwise(sent)) >= 60
+
+
+def test_an_interrupt_stops_at_once_and_the_engine_still_closes(opened):
+    async def reply(body):
+        if "question 3" in str(body):
+            raise KeyboardInterrupt
+        await asyncio.sleep(30)
+
+    fake = Fake(reply)
+    engine = opened(fake, concurrency=8)
+    with pytest.raises(KeyboardInterrupt):
+        engine.respond(answers(20))
+    assert fake.n_in_flight == 0 and len(fake.asked) <= 8
+    engine.close()
+
+
+def test_an_interrupt_from_outside_stops_at_once_too(opened):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    async def reply(body):
+        await asyncio.sleep(30)
+
+    engine = opened(Fake(reply))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engine.respond(answers(20))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    engine.close()
 
 
 # --- several servers ---

@@ -324,14 +324,17 @@ def test_a_row_states_what_was_asked_and_said():
     assert row["response_text"] is None
 
 
-def test_every_response_reaches_the_sink_once():
-    lake, model = Lake(), Model()
-    go_on(lake, model)
-    assert [response.prompt_text for response in lake.responses] == [
-        text_of(asked) for asked in model.requests
-    ]
-    # a run of an instant is one part
-    assert lake.n_requests == [len(model.requests)]
+def test_every_response_reaches_the_sink_once(monkeypatch):
+    lakes = Lake(), Lake()
+    for lake, seconds in zip(lakes, (5.0, 0.0), strict=True):
+        monkeypatch.setattr(rollouts, "FLUSH_SECONDS", seconds)
+        model = Model()
+        go_on(lake, model)
+        asked = [text_of(request) for request in model.requests]
+        assert [response.prompt_text for response in lake.responses] == asked
+    # a run of an instant is one part, unless every batch is one; the forced steps at the end ask nothing
+    assert [lake.n_requests for lake in lakes] == [[17], [2, 2, 1, 2, 2, 1, 2, 2, 1, 2, 0]]
+    assert rows_of(lakes[0].steps) == rows_of(lakes[1].steps)
 
 
 @pytest.mark.parametrize(
@@ -341,6 +344,7 @@ def test_every_response_reaches_the_sink_once():
         ("You take ", False, Choose(("1", "2")), "You take "),
         ("Answer:\n", False, Choose(("1", "2")), "Answer:\n"),
         ("You take", False, Choose((" 1", " 2")), "You take"),
+        ("", False, Choose(("1", "2")), ""),
         ("You take", False, Answer(8), "You take"),
         ("You take", True, Choose(("1", "2")), (Message("user", "You take"),)),
         ("You take", True, Answer(8), (Message("user", "You take"),)),
