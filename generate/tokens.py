@@ -200,7 +200,7 @@ class Tokens:
             )
         # a template is a program of the model's authors: whatever it raises concerns these messages alone
         except Exception as error:
-            raise _Refused(f"the chat template refuses the messages: {_one_line(error)}") from error
+            raise _Refused(f"the chat template refuses the messages: {_first_line(error)}") from error
         return text
 
     def _encoded(self, request: Request, rendered: _Rendered, prompt: Ids, *joint: Ids) -> Encoded | Response:
@@ -290,7 +290,7 @@ def load_tokenizer(model: str, revision: str | None) -> Any:  # noqa: ANN401
     # the kinds are many: missing files, gated repositories, broken JSON, unknown classes
     except Exception as error:
         raise EngineFailed(
-            f"tokenizer of {model} cannot be loaded: {_one_line(error)}; name a folder, or a repository on "
+            f"tokenizer of {model} cannot be loaded: {_first_line(error)}; name a folder, or a repository on "
             "the hub, that holds one"
         ) from error
 
@@ -378,5 +378,6 @@ def _n_shared(one: Ids, other: Ids) -> int:
     return next((i for i, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

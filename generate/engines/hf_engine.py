@@ -70,7 +70,6 @@ class HfEngine:
         self._eos_ids = described.eos_ids
         self._model = model
         self._n_embeddings: int = model.get_input_embeddings().num_embeddings
-        self._keeps_some_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     @property
     def facts(self) -> EngineFacts:
@@ -191,6 +190,8 @@ class HfEngine:
     def _together(self, before: Ids, scored: list[Ids]) -> list[list[float]]:
         states = DynamicCache(config=self._model.config.get_text_config(decoder=True))
         [[after_prompt]] = self._logprobs([before], 1, states)
+        if states.get_seq_length() != len(before):
+            raise _Unusable("the model does not keep the states of a prompt in the way of transformers")
         found = [[value] for value in after_prompt[[ids[0] for ids in scored]].tolist()]
         # options of one token are done; others go on, each distinct beginning once
         going_on: dict[Ids, list[int]] = {}
@@ -217,13 +218,9 @@ class HfEngine:
 
     def _logprobs(self, rows: Sequence[Ids], n_last: int, states: DynamicCache | None = None) -> torch.Tensor:
         """Return what follows the last tokens of each row: log-probabilities, rows x tokens x vocabulary."""
-        keywords: dict[str, Any] = {"use_cache": False}
-        if states is not None:
-            keywords = {"use_cache": True, "past_key_values": states}
-        if self._keeps_some_logits:
-            keywords["logits_to_keep"] = n_last
-        logits = self._model(input_ids=self._tensor(rows), **keywords).logits
-        return torch.log_softmax(logits[:, -n_last:].float(), dim=-1)
+        keeping = {"use_cache": False} if states is None else {"use_cache": True, "past_key_values": states}
+        logits = self._model(input_ids=self._tensor(rows), logits_to_keep=n_last, **keeping).logits
+        return torch.log_softmax(logits.float(), dim=-1)
 
     def _tensor(self, rows: Sequence[Ids]) -> torch.Tensor:
         return torch.tensor(rows, device=self._model.device)
@@ -327,6 +324,7 @@ def _read(settings: EngineSettings) -> _Described:
             "attention": skeleton.config._attn_implementation,
             "options": "share the prompt's states" if shares_states else "one pass each",
             "eos_token_ids": " ".join(map(str, eos_ids)),
+            "quantization": _quantization(config),
         },
         incidental={
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
@@ -357,6 +355,10 @@ def _declared_context(text_config: Any) -> int | None:  # noqa: ANN401
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
+def _quantization(config: Any) -> str:  # noqa: ANN401
+    return str((getattr(config, "quantization_config", None) or {}).get("quant_method", "none"))
+
+
 def _eos_ids(decoding: GenerationConfig, tokenizer: Any) -> tuple[int, ...]:  # noqa: ANN401
     declared = decoding.eos_token_id
     ids = set(declared) if isinstance(declared, list) else {declared}
@@ -376,7 +378,8 @@ def _ignored(decoding: GenerationConfig) -> str:
 
 def _shares_states(skeleton: Any, text_config: Any) -> bool:  # noqa: ANN401
     """Return whether states can be copied for many rows: those of attention can, recurrent ones cannot."""
-    if skeleton._is_stateful or not skeleton._supports_default_dynamic_cache():
+    takes_states = "past_key_values" in inspect.signature(skeleton.forward).parameters
+    if not takes_states or skeleton._is_stateful or not skeleton._supports_default_dynamic_cache():
         return False
     layers = DynamicCache(config=text_config).layers
     return {type(layer) for layer in layers} <= {DynamicLayer, DynamicSlidingWindowLayer}
@@ -396,7 +399,8 @@ def _batched(rows: list[Ids], size: int) -> Iterator[list[Ids]]:
 
 
 def _n_bytes(states: DynamicCache) -> int:
-    return sum(layer.keys.nbytes + layer.values.nbytes for layer in states.layers)
+    filled = (layer for layer in states.layers if layer.is_initialized)
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in filled)
 
 
 def _cannot_load(settings: EngineSettings, error: Exception) -> EngineFailed:
