@@ -3,17 +3,32 @@
 
 {#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what
     it reads, is its version: scorer_sha. A build reads the parts that this version has not scored yet, and
-    only those that hold a mode of the rule. Without a raw table the rule reads both: steps of modes that are
+    only those that hold a mode of the rule; once a run that grows has more decisions, all of its parts again. Without a raw table the rule reads both: steps of modes that are
     played, outputs of the others. Without a name it is what all rules over the raw table share. -#}
 {% macro scored_rule(rule_name, raw_table=none) %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}
+{%- set parts = ref('stg_parts') -%}
 select
-    scored.*,
+    scored.* exclude (part_id),
+    {% if raw_table == 'outputs' -%}
+        scored.part_id,
+    {%- else -%}
+        coalesce(united.scored_as, scored.part_id) as part_id,
+    {%- endif %}
     '{{ scorer_sha }}' as scorer_sha
 from (
-{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, ref('stg_parts'), scorer_sha)) }}
+{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, parts, scorer_sha)) }}
 ) as scored
+{%- if raw_table != 'outputs' %}
+left join (
+    select distinct
+        part_id,
+        scored_as
+    from {{ parts }}
+    where scored_as <> part_id
+) as united on scored.part_id = united.part_id
+{%- endif %}
 {% endmacro %}
 
 
@@ -42,7 +57,7 @@ from (
             and metrics.rule = '{{ rule_name }}'
         {%- endif %}
         {%- if is_incremental() %}
-            and parts.part_id not in (
+            and parts.scored_as not in (
                 select done.part_id from {{ this }} as done where done.scorer_sha = '{{ scorer_sha }}'
             )
         {%- endif %}
@@ -64,7 +79,7 @@ from (
     delete from {{ this }}
     where
         scorer_sha <> '{{ found.group(1) }}'
-        or part_id not in (select parts.part_id from {{ parts }} as parts)
+        or part_id not in (select parts.scored_as from {{ parts }} as parts)
 {%- endif -%}
 {% endmacro %}
 
@@ -82,7 +97,8 @@ from (
 
 
 {#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models, of what
-    the uniform rules share, and of the answers with what they read in turn. -#}
+    the uniform rules share, of the answers with the rules of reading, and of the plan of what is missing, both with
+    what they read in turn. -#}
 {% macro inputs_of_model() %}
 {%- if execute -%}
     {{ inputs_of(model.depends_on.nodes) }}
@@ -99,8 +115,9 @@ from (
             {{ nodes[node_id].checksum.checksum }}
         {%- elif name.startswith('stg_') or (name.startswith('int_uniform_') and '__' not in name) -%}
             {{ nodes[node_id].raw_code }}
-        {%- elif name == 'int_answers' -%}
+        {%- elif name in ('int_answers', 'int_unanswered') -%}
             {{ nodes[node_id].raw_code }}
+            {{ reading_rules() if name == 'int_answers' }}
             {{ inputs_of(nodes[node_id].depends_on.nodes) }}
         {%- endif -%}
     {%- endfor -%}
@@ -193,9 +210,9 @@ from (
 {% endmacro %}
 
 
-{#- Negative log-likelihood of each human response, by one of the lists of log-probabilities of an answer. People
-    are independent, their responses are not: the participant is the episode. -#}
-{% macro likelihoods_of_people(rule_name, nats) %}
+{#- Negative log-likelihood of each human response, by one of the lists of log-probabilities of an answer and the
+    status that goes with it. People are independent, their responses are not: the participant is the episode. -#}
+{% macro likelihoods_of_people(rule_name, nats, status='likelihood_status', reason='likelihood_reason') %}
     with
 
     predictions as (
@@ -212,13 +229,11 @@ from (
             cast(null as integer) as step_index,
             '{{ rule_name }}' as rule,
             cast(null as varchar) as readout,
-            case when likelihood_status = 'ok' then 0 - {{ nats }}[place] end as value,
+            case when {{ status }} = 'ok' then 0 - {{ nats }}[place] end as value,
             response_weight as weight,
+            case when {{ status }} = 'ok' and place is null then 'error' else {{ status }} end as status,
             case
-                when likelihood_status = 'ok' and place is null then 'error' else likelihood_status
-            end as status,
-            case
-                when likelihood_status <> 'ok' then likelihood_reason
+                when {{ status }} <> 'ok' then {{ reason }}
                 when not is_answered then 'this participant did not answer the question'
                 when place is null then 'what the human did is no legal option'
             end as status_reason,

@@ -26,6 +26,7 @@ MARTS = (
     "uniform",
     "audit_published_cells",
     "audit_coverage",
+    "audit_drift",
     "audit_item_counts",
     "audit_references",
     "audit_uniform_agent",

@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
+from multiprocessing import resource_tracker
 from types import MappingProxyType
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -403,6 +404,8 @@ def _version() -> str:
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Keep Ctrl-C from processes that are started meanwhile: the batch in flight is to end first."""
+    # where Python has none running, starting one would let the signal through again
+    resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -25,11 +25,19 @@ references_of_modes as (
 runs as (
 
     -- who acts is a column; nobody does in schedules, imported questions and published scores. The uniform
-    -- agent checks its column, and a reference fills its own
+    -- agent checks its column, and a reference fills its own. A model that was asked here has one for each
+    -- revision and protocol
     select
         *,
         case when agent_kind = 'human' then 'human' else 'model' end as column_kind,
-        model_id as column_id
+        case
+            when kind = 'model'
+                then
+                    model_id
+                    || coalesce('@' || left(regexp_replace(model_revision, '^sha256:', ''), 8), '')
+                    || coalesce(' (' || protocol || ')', '')
+            else model_id
+        end as column_id
     from {{ ref('stg_runs') }}
     where kind in ('archived', 'human', 'model')
 
@@ -60,10 +68,12 @@ reference_runs as (
 
 columns as (
 
-    select distinct
+    select
         column_id,
-        column_kind
+        column_kind,
+        min(model_id) as model_id
     from runs
+    group by column_id, column_kind
 
 ),
 
@@ -73,11 +83,14 @@ agent_runs as (
         modes.mode_id,
         columns.column_id,
         columns.column_kind,
+        columns.model_id,
         mode_runs.run_id,
         coalesce(mode_runs.n_source_rows = 0, false) as is_empty_file,
+        coalesce(mode_runs.kind = 'model', false) as is_growing,
         case
             when mode_runs.run_id is null then 'no run of this mode'
             when is_empty_file then array_to_string(mode_runs.notes, '; ')
+            when is_growing then 'the run has no answer yet that counts'
         end as reason
     from modes
     cross join columns
@@ -95,8 +108,10 @@ reference_agent_runs as (
         references_of_modes.mode_id,
         'reference' as column_id,
         'reference' as column_kind,
+        references_of_modes.agent_id as model_id,
         reference_runs.run_id,
         false as is_empty_file,
+        false as is_growing,
         case
             when reference_runs.run_id is not null then null
             when reference_runs.reason is not null
@@ -140,6 +155,7 @@ run_cells as (
         modes.decimals,
         cell_runs.column_id,
         cell_runs.column_kind,
+        cell_runs.model_id,
         cell_runs.run_id,
         metrics.value,
         metrics.value_scored,
@@ -148,7 +164,7 @@ run_cells as (
             when cell_runs.run_id is null then 'n.e.'
             when metrics.value is not null then 'complete'
             when metrics.n_scored > 0 then 'part.'
-            when cell_runs.is_empty_file then 'n.f.'
+            when cell_runs.is_empty_file or (cell_runs.is_growing and metrics.run_id is null) then 'n.f.'
             else 'n.a.'
         end as status,
         coalesce(metrics.n_planned, 0) as n_planned,
@@ -180,6 +196,7 @@ uniform_cells as (
         modes.decimals,
         'uniform' as column_id,
         'uniform' as column_kind,
+        cast(null as varchar) as model_id,
         cast(null as varchar) as run_id,
         uniform.value,
         uniform.value as value_scored,
@@ -282,7 +299,8 @@ printed_cells as (
         coalesce(
             {{ printed('value', 'decimals') }}, {{ printed('value_scored', 'decimals') }} || 's', status
         ) as printed_partial,
-        reason
+        reason,
+        model_id
     from withheld
 
 )

@@ -8,6 +8,7 @@ into an :class:`Answer`; an estimator turns answers into an :class:`Expected` me
 import csv
 import io
 import math
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -924,6 +925,122 @@ def weighed(rows: Sequence[Weighed], scale: float = 1) -> dict[str, float | int 
 
 
 # ---- printing ----
+
+
+# ---- what a written answer says ----
+
+
+def options_named(text: str, options: Sequence[str]) -> list[str]:
+    """Return the options that a text without spaces around it names, in their order."""
+    if text in options:
+        return [text]
+    for fold in (str, _small):
+        named = [option for option in options if _occurs(fold(text), fold(option))]
+        if named:
+            return named
+    return []
+
+
+def _small(text: str) -> str:
+    """Write capitals small, letter by letter: a sharp s stays one letter."""
+    return "".join(letter.lower() for letter in text)
+
+
+def _occurs(text: str, option: str) -> bool:
+    return any(
+        text.startswith(option, at) and not _goes_on(text, option, at)
+        for at in range(len(text) - len(option) + 1)
+    )
+
+
+def _goes_on(text: str, option: str, at: int) -> bool:
+    """Tell whether the word or the number that an option is found in is longer than the option."""
+    before, after = text[:at], text[at + len(option) :]
+    if (before and _is_of_a_word(before[-1])) or (after and _is_of_a_word(after[0])):
+        return True
+    if option[0].isdecimal() and before:
+        head, mark = before[:-1], before[-1]
+        if mark in ".," and head and head[-1].isdecimal():
+            return True
+        if mark in "+-" and not (head and _is_of_a_word(head[-1])):
+            return True
+    return option[-1].isdecimal() and len(after) > 1 and after[0] in ".," and after[1].isdecimal()
+
+
+def _is_of_a_word(letter: str) -> bool:
+    return letter == "_" or unicodedata.category(letter)[0] in "LN"
+
+
+_SIGNS = "+-−"
+_DIGITS = "0123456789"
+
+
+def number_read(text: str) -> tuple[float | None, bool]:
+    """Return the one number that a text holds, and whether it holds any.
+
+    Letter by letter: a word swallows the digits in it, and a number what is joined to it.
+    """
+    found: list[float | None] = []
+    at = 0
+    while at < len(text):
+        start = at
+        if text.startswith("..", at):
+            at += len(text[at:]) - len(text[at:].lstrip("."))
+        elif _is_letter(text[at]):
+            at = _end_of_joined(text, at + 1, ".'’-")
+        elif (first := _first_digit(text, at)) is not None:
+            at = _end_of_joined(text, first + 1, ".,/:^*×=+-−–—")
+            written = text[start:at]
+            if (number := _as_number(written)) is not None:
+                found.append(number)
+            elif not any(_is_of_a_word(letter) and letter not in _DIGITS for letter in written) and not any(
+                unicodedata.category(letter)[0] == "M" for letter in written
+            ):
+                found.append(None)
+        else:
+            at += 1
+    one = found[0] if found and None not in found and len(set(found)) == 1 else None
+    return one, bool(found)
+
+
+def _is_letter(letter: str) -> bool:
+    return letter == "_" or unicodedata.category(letter)[0] == "L"
+
+
+def _first_digit(text: str, at: int) -> int | None:
+    """Return where the first digit of a number stands that begins here; None if none does."""
+    at += text[at] in _SIGNS
+    at += text[at : at + 1] == "."
+    return at if text[at : at + 1] and text[at] in _DIGITS else None
+
+
+def _end_of_joined(text: str, at: int, joints: str) -> int:
+    """Return where a run of letters and digits ends, with all that the joints join to it."""
+    while at < len(text):
+        if _is_of_a_word(text[at]) or unicodedata.category(text[at])[0] == "M":
+            at += 1
+        elif text[at] in joints and text[at + 1 : at + 2] and _is_of_a_word(text[at + 1]):
+            at += 2
+        else:
+            break
+    return at
+
+
+def _as_number(written: str) -> float | None:
+    """Return a number that is written in digits, one point, one sign and one exponent at most."""
+    unsigned = written[1:] if written[0] in _SIGNS else written
+    mantissa, *exponents = unsigned.replace("E", "e").split("e")
+    whole, *decimals = mantissa.split(".")
+    power = exponents[0][1:] if exponents and exponents[0][:1] in tuple(_SIGNS) else "".join(exponents)
+    is_number = (
+        len(exponents) <= 1
+        and len(decimals) <= 1
+        and all(letter in _DIGITS for letter in whole + "".join(decimals) + power)
+        and all(decimals)
+        and bool(whole or decimals)
+        and (not exponents or bool(power))
+    )
+    return float(written.replace("−", "-")) if is_number else None
 
 
 def printed(value: float | None, decimals: int) -> str | None:

@@ -288,6 +288,19 @@ def test_changed_answers_change_the_version_of_every_rule_that_reads_them_and_of
     assert after.rows == before.rows
 
 
+def test_a_changed_rule_of_reading_changes_the_version_of_every_rule_that_reads_answers(tmp_path, demo_lake):
+    lake, project = copy_lake(demo_lake, tmp_path / "lake"), copy_project(tmp_path / "project")
+    reading = project / "macros" / "reading.sql"
+    original = reading.read_text()
+    assert original.count("[.]{2,}") == 1
+    reading.write_text(original.replace("[.]{2,}", "[.]{3,}"))
+    built(lake, project)
+    before, after = snapshot(demo_lake), snapshot(lake)
+    reads = {rule for rule, sql in after.compiled.items() if '"int_answers"' in sql and rule in after.shas}
+    assert {rule for rule, shas in after.shas.items() if shas.isdisjoint(before.shas[rule])} == reads
+    assert after.rows == before.rows
+
+
 # ---- threads, time zones, order of arrival ----
 
 

@@ -34,9 +34,13 @@ def con():
             ) as t(mode_id, reference_mark, reference_type);
             create table table_3 (
                 mode_id varchar, column_id varchar, column_kind varchar, value double, value_scored double,
-                status varchar, printed varchar, printed_partial varchar, reason varchar, scorer_sha varchar
+                status varchar, printed varchar, printed_partial varchar, reason varchar, scorer_sha varchar,
+                model_id varchar
             );
-            insert into table_3 values
+            insert into table_3 (
+                mode_id, column_id, column_kind, value, value_scored, status, printed, printed_partial,
+                reason, scorer_sha
+            ) values
                 ('urn', 'uniform', 'uniform', 0.3487, null, 'complete', '0.349', null, null, 'a'),
                 ('cue', 'uniform', 'uniform', 2.1972, null, 'complete', '2.197', null, null, 'b'),
                 ('cue', 'reference', 'reference', 2.0291, null, 'complete', '2.029', null, null, 'b'),
@@ -93,6 +97,27 @@ def test_models_keep_the_order_asked_for_and_patterns_expand_once(con):
     headers = export_table3(con, ["qw*", "people", "*"]).headers
 
     assert headers[5:-3] == ("qwen", "people", "Jev")
+
+
+def test_a_model_stands_for_all_its_columns_and_a_pattern_may_name_either(con):
+    con.execute(
+        "insert into table_3 (mode_id, column_id, column_kind, status, model_id) values "
+        "('cue', 'hub/small@01234567 (chat)', 'model', 'n.e.', 'hub/small'), "
+        "('cue', 'hub/small@01234567 (plain)', 'model', 'n.e.', 'hub/small'), "
+        "('cue', 'hub/small@89abcdef (chat)', 'model', 'n.e.', 'hub/small')"
+    )
+    chat, plain, other = (
+        "hub/small@01234567 (chat)",
+        "hub/small@01234567 (plain)",
+        "hub/small@89abcdef (chat)",
+    )
+
+    assert export_table3(con, ["hub/small"]).headers[5:-3] == (chat, plain, other)
+    assert export_table3(con, [plain]).headers[5:-3] == (plain,)
+    assert export_table3(con, ["*@01234567*"]).headers[5:-3] == (chat, plain)
+    assert export_table3(con, ["*small", "qwen"]).headers[5:-3] == (chat, plain, other, "qwen")
+    with pytest.raises(WrongUsage, match=r"--models hub/smal: no such model; did you mean hub/small\?"):
+        export_table3(con, ["hub/smal"])
 
 
 def test_an_id_with_pattern_characters_is_itself_first(con):

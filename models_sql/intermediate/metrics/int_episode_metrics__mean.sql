@@ -69,6 +69,7 @@ counted as (
         episode_id,
         scale,
         n_rows + n_absent as n_planned,
+        n_absent,
         n_scored,
         n_unparsed,
         n_error + n_absent as n_error,

@@ -18,7 +18,7 @@ scored as (
 
 sums as (
 
-    -- an episode lies in one part, so its sums never change once the part is scored;
+    -- an episode lies in one part, or in parts that are scored as one, and its sums never change after that;
     -- they are kept as integer multiples of 2^-60, so that any grouping adds up to the same total.
     -- An infinite value is no such multiple and is counted: one of them makes its mean infinite
     select

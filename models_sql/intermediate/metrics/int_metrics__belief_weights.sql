@@ -76,14 +76,26 @@ usable as (
 
 ),
 
+unanswered as (
+
+    select * from {{ ref('int_unanswered') }}
+
+),
+
 counts as (
 
+    -- questions that have an answer, and those that have none
     select
-        run_id,
-        mode_id,
-        count(*) as n_planned
+        logits.run_id,
+        logits.mode_id,
+        count(*) as n_answered,
+        coalesce(max(unanswered.n_absent), 0) as n_absent
     from logits
-    group by run_id, mode_id
+    left join unanswered
+        on
+            logits.run_id = unanswered.run_id
+            and logits.mode_id = unanswered.mode_id
+    group by logits.run_id, logits.mode_id
 
 ),
 
@@ -194,7 +206,8 @@ weights as (
     select
         counts.run_id,
         counts.mode_id,
-        counts.n_planned,
+        counts.n_answered,
+        counts.n_absent,
         coalesce(solved.n_scored, 0) as n_scored,
         coalesce(solved.n_clusters, 0) as n_clusters,
         solved.prior_weight,
@@ -261,10 +274,10 @@ finished as (
         named.mode_id,
         metrics.metric,
         metrics.scale * named.estimate as value_scored,
-        named.n_planned,
+        named.n_answered + named.n_absent as n_planned,
         named.n_scored,
-        named.n_planned - named.n_scored as n_unparsed,
-        cast(0 as bigint) as n_error,
+        named.n_answered - named.n_scored as n_unparsed,
+        named.n_absent as n_error,
         cast(0 as bigint) as n_too_long,
         cast(0 as bigint) as n_missing_option,
         cast(0 as bigint) as n_infinite,
@@ -274,7 +287,11 @@ finished as (
                 then metrics.scale * sqrt(greatest(named.variance, 0) * named.correction)
         end as se,
         case
-            when named.n_scored < named.n_planned then 'no finite report, prior or likelihood'
+            when named.n_absent > 0
+                then
+                    named.n_absent || ' of ' || named.n_answered + named.n_absent
+                    || ' planned rows have no answer'
+            when named.n_scored < named.n_answered then 'no finite report, prior or likelihood'
             when named.estimate is null then 'prior and likelihood do not vary apart'
         end as status_reason
     from named

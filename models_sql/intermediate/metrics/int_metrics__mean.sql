@@ -32,6 +32,12 @@ asked as (
 
 ),
 
+unanswered as (
+
+    select * from {{ ref('int_unanswered') }}
+
+),
+
 planned as (
 
     -- whoever was asked the questions of a mode's own source was asked them all
@@ -57,6 +63,7 @@ totals as (
         metric,
         max(scale) as scale,
         cast(sum(n_planned) as bigint) as n_planned,
+        cast(sum(coalesce(n_absent, 0)) as bigint) as n_absent_in_episodes,
         cast(sum(n_scored) as bigint) as n_scored,
         cast(sum(n_unparsed) as bigint) as n_unparsed,
         cast(sum(n_error) as bigint) as n_error,
@@ -82,8 +89,19 @@ compared as (
 
     select
         totals.*,
-        greatest(coalesce(planned.n_planned, 0) - totals.n_planned, 0) as n_absent
+        -- of a metric whose rows no item counts, as many are absent as of the primary target; those that an
+        -- episode lacks are planned already
+        case
+            when planned.n_planned is null
+                then greatest(coalesce(unanswered.n_absent, 0) - totals.n_absent_in_episodes, 0)
+            else greatest(planned.n_planned - totals.n_planned, 0)
+        end as n_absent,
+        unanswered.note
     from totals
+    left join unanswered
+        on
+            totals.run_id = unanswered.run_id
+            and totals.mode_id = unanswered.mode_id
     left join planned
         on
             totals.run_id = planned.run_id
@@ -94,14 +112,17 @@ compared as (
 
 counted as (
 
-    -- a question without an answer is a row without a score
+    -- a question without an answer, or a choice that was not made, is a row without a score
     select
-        * exclude (n_planned, n_error, status_reason),
+        * exclude (n_planned, n_error, status_reason, note),
         n_planned + n_absent as n_planned,
         n_error + n_absent as n_error,
         case
             when n_absent > 0
-                then n_absent || ' of ' || n_planned + n_absent || ' planned rows have no answer'
+                then
+                    coalesce(
+                        note, n_absent || ' of ' || n_planned + n_absent || ' planned rows have no answer'
+                    )
             else status_reason
         end as status_reason
     from compared

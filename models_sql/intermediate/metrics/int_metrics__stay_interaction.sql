@@ -87,17 +87,24 @@ estimates as (
 
 ),
 
+unanswered as (
+
+    select * from {{ ref('int_unanswered') }}
+
+),
+
 interactions as (
 
+    -- a choice that was not made is a row without a score, as in a mean
     select
         estimates.run_id,
         estimates.mode_id,
         metrics.metric,
         case when estimates.n_cells = 4 then metrics.scale * estimates.estimate end as value_scored,
-        estimates.n_scored as n_planned,
+        estimates.n_scored + coalesce(unanswered.n_absent, 0) as n_planned,
         estimates.n_scored,
         cast(0 as bigint) as n_unparsed,
-        cast(0 as bigint) as n_error,
+        coalesce(unanswered.n_absent, 0) as n_error,
         cast(0 as bigint) as n_too_long,
         cast(0 as bigint) as n_missing_option,
         cast(0 as bigint) as n_infinite,
@@ -108,6 +115,13 @@ interactions as (
                 * sqrt(spread.n_clusters / (spread.n_clusters - 1) * spread.sum_of_squares)
         end as se,
         case
+            when unanswered.n_absent > 0
+                then
+                    coalesce(
+                        unanswered.note,
+                        unanswered.n_absent || ' of ' || estimates.n_scored + unanswered.n_absent
+                        || ' planned rows have no answer'
+                    )
             when estimates.n_cells < 4 then 'a combination of transition and reward did not occur'
         end as status_reason,
         estimates.scorer_sha
@@ -117,6 +131,10 @@ interactions as (
             estimates.run_id = spread.run_id
             and estimates.mode_id = spread.mode_id
     inner join metrics on estimates.mode_id = metrics.mode_id
+    left join unanswered
+        on
+            estimates.run_id = unanswered.run_id
+            and estimates.mode_id = unanswered.mode_id
 
 )
 

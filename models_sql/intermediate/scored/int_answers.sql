@@ -1,4 +1,5 @@
-{#- No macro but its wrapper: the rules that read this model take its text as a part of their versions. -#}
+{#- No macro but its wrapper and those of macros/reading.sql: the rules that read this model take its text and
+    theirs as a part of their versions. -#}
 
 {% call scored_rule(none, 'outputs') %}
 
@@ -39,7 +40,8 @@
                 case
                     when status = 'ok' and logprob_nats <= 1e-6 and logprob_nats <> -9999 then logprob_nats
                 end
-            }) as options
+            }) as options,
+            coalesce(bool_or(is_merged), false) as is_merged
         from options
         group by run_id, item_id, episode_id, participant_id
 
@@ -61,7 +63,8 @@
             -- spaces and line ends around it are no part of an answer
             trim(outputs.response_text, ' ' || chr(9) || chr(10) || chr(13)) as written,
             list_transform(given.options, lambda o: o.option) as given_options,
-            list_transform(given.options, lambda o: o.logprob_nats) as given_nats
+            list_transform(given.options, lambda o: o.logprob_nats) as given_nats,
+            coalesce(given.is_merged, false) as is_merged
         from outputs
         left join items
             on
@@ -144,7 +147,19 @@
                         )
                 when highest_nats is null then 'every legal option has probability 0'
             end as likelihood_reason,
-            coalesce(list_contains(legal_options, written), false) as is_text_legal
+            -- what is written is read where the engine gave nothing else, of a choice or of a report
+            case
+                when status = 'ok' and not has_options
+                    then coalesce({{ options_named('written', 'legal_options') }}, [])
+            end as named_options,
+            case
+                when
+                    status = 'ok'
+                    and legal_options is null
+                    and response_number is null
+                    and report_spacing is null
+                    then {{ numbers_in('written') }}
+            end as numbers
         from totalled
 
     ),
@@ -168,7 +183,13 @@
             support_low,
             support_high,
             weight,
-            response_number,
+            written,
+            coalesce(response_number, {{ number_read('numbers') }}) as response_number,
+            case
+                when len(numbers) = 0 then 'the answer holds no number'
+                when len(numbers) > 0 and {{ number_read('numbers') }} is null
+                    then 'the answer holds several numbers, or one that can be read in several ways'
+            end as report_reason,
             report_low,
             report_high,
             report_spacing,
@@ -179,6 +200,15 @@
             end as renormalised_nats,
             likelihood_status,
             likelihood_reason,
+            -- where prompt and option share a token, all options are scored from before it on: what they share
+            -- cancels among them and is in every sum. A text that ends an option is different: with it the sum is
+            -- the probability of the option and of nothing behind it, which is what an option is asked for
+            case when likelihood_status = 'ok' and is_merged then 'error' else likelihood_status end as raw_status,
+            case
+                when likelihood_status = 'ok' and is_merged
+                    then 'prompt and option share a token: no probability of the option alone'
+                else likelihood_reason
+            end as raw_reason,
             case
                 when likelihood_status = 'ok'
                     then
@@ -186,16 +216,17 @@
                             legal_options,
                             lambda o: logprobs_nats[list_position(legal_options, o)] = highest_nats
                         )
-                when not has_options and is_text_legal then [written]
+                when len(named_options) = 1 then named_options
             end as chosen_options,
             case
                 when status <> 'ok' or legal_options is null or has_options then likelihood_status
-                when is_text_legal then 'ok'
+                when len(named_options) = 1 then 'ok'
                 else 'unparsed'
             end as choice_status,
             case
                 when status <> 'ok' or legal_options is null or has_options then likelihood_reason
-                when not is_text_legal then 'the answer is none of the options'
+                when len(named_options) = 0 then 'the answer names none of the options'
+                when len(named_options) > 1 then 'the answer names several of the options'
             end as choice_reason,
             part_id
         from judged

@@ -38,7 +38,9 @@
 
     trials as (
 
-        -- elsewhere each row is one decision: what ends a trial by choice is none of those that are counted
+        -- elsewhere each row is one decision: what ends a trial by choice is none of those that are counted. A trial
+        -- ends with what it pays: until then it is none yet, and a run that broke off in it is short of it. Its
+        -- decisions may lie in several parts, which are scored as one
         select
             run_id,
             mode_id,
@@ -48,12 +50,13 @@
             cast(count(*) filter (where outcome not in ('banked', 'stopped')) as double) as value,
             coalesce(arg_min(status, step_index) filter (where status <> 'ok'), 'ok') as status,
             arg_min(status_reason, step_index) filter (where status <> 'ok') as status_reason,
-            part_id
+            min(part_id) as part_id
         from steps
         where
             legal_options is not null
             and mode_id in (select modes.mode_id from modes)
-        group by run_id, mode_id, episode_id, trial, part_id
+        group by run_id, mode_id, episode_id, trial
+        having bool_or(is_rewarded or status <> 'ok')
 
     ),
 

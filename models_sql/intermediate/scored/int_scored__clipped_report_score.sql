@@ -42,6 +42,7 @@
             answers.weight,
             answers.target,
             answers.report_spacing,
+            answers.report_reason,
             answers.part_id
         from answers
         inner join clips on answers.mode_id = clips.mode_id
@@ -51,14 +52,14 @@
     judged as (
 
         select
-            scores.* exclude (target, report_spacing, part_id),
+            scores.* exclude (target, report_spacing, report_reason, part_id),
             case
                 when scores.target is null then 'error' when scores.value is null then 'unparsed' else 'ok'
             end as status,
             case
                 when scores.target is null then 'the target is not known'
                 when scores.report_spacing is not null then 'the report is spread over a range'
-                when scores.value is null then 'no finite report'
+                when scores.value is null then coalesce(scores.report_reason, 'no finite report')
             end as status_reason,
             scores.part_id
         from scores

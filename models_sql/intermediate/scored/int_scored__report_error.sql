@@ -15,7 +15,8 @@
 
     distances as (
 
-        -- a report is a number, or is spread evenly over a range and then has the mean distance of what it covers
+        -- a report is a number, given or written, or is spread evenly over a range and then has the mean distance
+        -- of what it covers
         select
             *,
             case
@@ -53,7 +54,11 @@
             case
                 when status = 'ok' and target is null then 'the target is not known'
                 when status = 'ok' and distance is null
-                    then 'no finite report' || coalesce(' from ' || support_low || ' to ' || support_high, '')
+                    then
+                        coalesce(
+                            report_reason,
+                            'no finite report' || coalesce(' from ' || support_low || ' to ' || support_high, '')
+                        )
                 else status_reason
             end as status_reason,
             part_id

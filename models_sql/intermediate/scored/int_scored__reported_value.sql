@@ -26,8 +26,11 @@
             template_id as readout,
             case when status = 'ok' then response_number end as value,
             weight,
-            status,
-            status_reason,
+            case when status = 'ok' and response_number is null then 'unparsed' else status end as status,
+            case
+                when status = 'ok' and response_number is null then coalesce(report_reason, 'no finite report')
+                else status_reason
+            end as status_reason,
             part_id
         from answers
         where

@@ -15,17 +15,18 @@
 
     trials as (
 
-        -- one row per step; a first-stage step sees its second stage one row on and the next trial two rows on
+        -- one row per step; a first-stage step sees its second stage one row on and the next trial two rows on.
+        -- What was written counts where no action could be read: twice the same word is a stay
         select
             run_id,
             mode_id,
             episode_id,
             step_index,
             stage,
-            response_text as first_choice,
+            coalesce(action, response_text) as first_choice,
             outcome as state,
             lead(reward, 1) over episode as reward,
-            lead(response_text, 2) over episode as next_choice,
+            lead(coalesce(action, response_text), 2) over episode as next_choice,
             lead(stage, 2) over episode as next_stage,
             part_id
         from steps

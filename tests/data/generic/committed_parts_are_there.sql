@@ -1,4 +1,4 @@
-{#- Parts that a run committed and that are no longer in the lake. -#}
+{#- Parts that a run or one of its batches committed and that are no longer in the lake. -#}
 {% test committed_parts_are_there(model) %}
 with
 
@@ -8,6 +8,12 @@ promised as (
         runs.run_id,
         unnest(runs.parts) as sha256
     from {{ ref('stg_runs') }} as runs
+    union
+    select
+        batches.run_id,
+        unnest(batches.parts) as sha256
+    from {{ ref('stg_batches') }} as batches
+    inner join {{ ref('stg_runs') }} as runs on batches.run_id = runs.run_id
 
 )
 

@@ -1,0 +1,9 @@
+with
+
+batches as (
+
+    select * exclude (filename) from {{ source('raw', 'batches') }}
+
+)
+
+select * from batches
