@@ -158,7 +158,7 @@ class State(Protocol):
 WorldT = TypeVar("WorldT")
 StateT = TypeVar("StateT", bound=State)
 SeenT = TypeVar("SeenT", bound=Observation)
-SeenTntra = TypeVar("SeenTntra", bound=Observation, contravariant=True)
+SeenT_contra = TypeVar("SeenT_contra", bound=Observation, contravariant=True)
 MemoryT = TypeVar("MemoryT")
 
 
@@ -206,7 +206,7 @@ class Environment(Questions, Protocol[WorldT, StateT, SeenT]):
         ...
 
     def tell(self, seen: SeenT) -> list[Telling]:
-        """Return what a model is told, one entry per episode; those of episodes that are over have no meaning.
+        """Return what a model is told, one entry per episode; of episodes that are over it has no meaning.
 
         It is called once per step and in order, forced steps included. The template is
         ``manifests/prompts/play_<schedule>.toml``; actions are written as in ``actions``.
@@ -241,14 +241,14 @@ class Lanes:
         return self.replicas.size
 
 
-class Policy(Protocol[SeenTntra, MemoryT]):
+class Policy(Protocol[SeenT_contra, MemoryT]):
     """How an agent with known parameters chooses."""
 
     def start(self, lanes: Lanes) -> MemoryT:
         """Return what is known before the first choice."""
         ...
 
-    def act(self, memory: MemoryT, seen: SeenTntra, streams: Streams) -> tuple[MemoryT, Ints]:
+    def act(self, memory: MemoryT, seen: SeenT_contra, streams: Streams) -> tuple[MemoryT, Ints]:
         """Learn from what is seen of the last action, and choose: one action per episode.
 
         Entries of episodes that are over are ignored. All chance comes from ``streams``.
@@ -529,7 +529,7 @@ class Response:
     Attributes
     ----------
     status, reason
-        ``ok``, or what went wrong in one sentence. A prompt is never cut: it is ``too_long`` with the lengths.
+        ``ok``, or what went wrong in one sentence. A prompt is never cut: ``too_long`` names the lengths.
     prompt_text
         The prompt as the model saw it, with every token of the chat template; the messages as JSON where a
         server renders them.
