@@ -56,6 +56,7 @@ def output_of(command):
 def test_make_demo_is_the_demo_command():
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
     assert "demo: setup\n\t@$(BIN)/coglake demo\n" in makefile
+    assert "\t@$(ENGINES)/coglake demo --model $(MODELS)/SmolLM2-135M-Instruct\n" in makefile
 
 
 def test_the_demo_prints_the_table_of_the_readme(demo):
@@ -99,6 +100,22 @@ def test_every_command_of_the_readme_is_a_command(demo):
     named = set(re.findall(r"`?coglake (\w+)", README)) - {"sql"}
     assert named <= known
     assert known <= set(re.findall(r"\b(\w+)\b", README))
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/generation.md", "docs/other_harnesses.md"])
+def test_every_option_that_is_shown_is_one(demo, path):
+    lake, _ = demo
+    shown = {}
+    blocks = re.findall(
+        r"```(?:console|sh)\n(.*?)```", (PROJECT / path).read_text(encoding="utf-8"), re.DOTALL
+    )
+    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+        if found := re.match(r"(?:\$ )?coglake (\w+)(.*)", line):
+            shown.setdefault(found[1], set()).update(re.findall(r" (--[a-z0-9-]+)", found[2]))
+    assert shown
+    for command, options in shown.items():
+        known = set(re.findall(r"(--[a-z0-9-]+)", run(f"coglake {command} --help", lake).stdout))
+        assert options <= known, command
 
 
 def test_every_linked_file_is_there():
