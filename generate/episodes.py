@@ -130,7 +130,7 @@ def play(
         checked = check(chosen, seen.legal, live, environment.actions)
         left = environment.trials_left(world, state)
         state, step = environment.step(world, state, checked.actions)
-        record.add(live, seen.legal, checked, step, left)
+        record.add(live, seen.legal, checked, step, left, ~state.live)
         is_ended |= live & ~checked.is_valid
     return record.take()
 
@@ -185,6 +185,7 @@ class Record:
         checked: Checked,
         step: Step,
         left: Ints,
+        is_over: Bools,
         said: Said | None = None,
     ) -> None:
         """Add one step of some episodes, and all that is left of those whose choice cannot be taken.
@@ -195,6 +196,8 @@ class Record:
             The episodes.
         left
             Trials that each episode still held when the step was taken.
+        is_over
+            Episodes that have no step after this one.
         said
             Of some or all of these episodes.
         """
@@ -219,6 +222,8 @@ class Record:
             credited=np.zeros_like(legal) if step.credited is None else step.credited,
             is_credited=_or(step.is_credited, np.full(n, step.credited is not None)),
             is_rewarded=step.is_rewarded | ~valid,
+            # the trials that an ended episode still held are steps of it
+            is_last=np.where(valid, is_over, left == 0),
             reward=np.where(valid, step.reward, np.nan),
             outcome=np.where(valid, _or(step.outcome, np.full(n, _NONE)), _NONE),
             observation=_or(step.observation, np.full(n, _NONE)),
@@ -247,6 +252,7 @@ class Record:
             credited=np.zeros((n_left, n_actions), dtype=np.bool_),
             is_credited=np.zeros(n_left, dtype=np.bool_),
             is_rewarded=np.ones(n_left, dtype=np.bool_),
+            is_last=np.arange(n_left) == n_left - 1,
             reward=np.full(n_left, np.nan),
             outcome=np.full(n_left, _NONE),
             observation=np.full(n_left, _NONE),
@@ -284,6 +290,7 @@ class Record:
             "credited_options": _lists(columns["credited"], columns["is_credited"], labels),
             "is_forced": pa.array(columns["is_forced"]),
             "is_rewarded": pa.array(columns["is_rewarded"]),
+            "is_last": pa.array(columns["is_last"]),
             "outcome": _labelled(columns["outcome"], self._environment.outcomes),
             "reward": pa.array(columns["reward"], mask=np.isnan(columns["reward"])),
             "hidden_values": _numbers(columns["hidden"]),

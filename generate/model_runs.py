@@ -171,12 +171,14 @@ def plan(
 def _of_schedule(schedule: Schedule) -> dict[str, Any]:
     """Return what names the questions of a schedule and their words."""
     environment = schedule.environment()
+    episodes = environment.episodes(schedule.seeds.range)
+    brought = {"items": [schedule_run_id(schedule)]}
     if isinstance(environment, Environment):
+        # what an adaptive task asks is known once it was played, how often it is played beforehand
         templates = [load_template(play_template_id(schedule)).sha256]
-    else:
-        items = environment.items(environment.episodes(schedule.seeds.range))
-        templates = sorted({item.template_sha256 or "" for item in items})
-    return {"items": [schedule_run_id(schedule)], "templates": templates}
+        return brought | {"templates": templates, "n_episodes": len(episodes)}
+    templates = sorted({item.template_sha256 or "" for item in environment.items(episodes)})
+    return brought | {"templates": templates}
 
 
 def _of_source(lake: Home, runs: pa.Table, mode_id: str, source_id: str) -> dict[str, Any] | None:

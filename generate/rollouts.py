@@ -59,6 +59,7 @@ _REPLAYED = (
     "hidden_values",
     "is_forced",
     "is_rewarded",
+    "is_last",
 )
 
 
@@ -240,7 +241,7 @@ def _replay(environment: AnyEnvironment, world: object, past: _Past, record: Rec
         checked = check(chosen, seen.legal, which, environment.actions)
         left = environment.trials_left(world, state)
         state, step = environment.step(world, state, checked.actions)
-        record.add(which, seen.legal, checked, step, left)
+        record.add(which, seen.legal, checked, step, left, ~state.live)
         is_over |= which & ~(state.live & checked.is_valid)
     return is_over
 
@@ -466,7 +467,7 @@ class _Rollout:
         new = turn.live & turn.is_settled & ~turn.is_recorded
         if new.any():
             said = _said(turn.responses) if turn.responses else None
-            self._record.add(new, turn.legal, checked, step, left, said)
+            self._record.add(new, turn.legal, checked, step, left, ~state.live, said)
             self._unwritten += turn.responses.values()
             turn.responses = {}
             turn.is_recorded |= new

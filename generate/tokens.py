@@ -240,7 +240,7 @@ class Tokens:
                 f"context has {self.context_tokens}",
                 "too_long",
             )
-        start = min(_n_shared(prompt, ids) for ids in joint)
+        start = min(n_same(prompt, ids) for ids in joint)
         _check_sequences(options, joint, start)
         is_merged = start < len(prompt)
         return tuple(
@@ -371,7 +371,8 @@ def _checked(rendered: _Rendered) -> _Rendered:
     return rendered
 
 
-def _n_shared(one: Ids, other: Ids) -> int:
+def n_same(one: Ids, other: Ids) -> int:
+    """Return how many tokens two sequences begin with in common."""
     if other[: len(one)] == one:
         return len(one)
     pairs = enumerate(zip(one, other, strict=False))

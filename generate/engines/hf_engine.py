@@ -2,7 +2,8 @@
 
 Every request is computed on its own, so no number depends on what else is in the batch, and a run that is
 resumed equals one that was never broken. The options of a request share the states of its prompt: these are
-computed once, and all options go on from them as one batch.
+computed once, and all options go on from them as one batch. A prompt is computed in blocks of a fixed length,
+so blocks with which an earlier prompt began are used again: what they hold is the same to the last bit.
 """
 
 import copy
@@ -22,12 +23,18 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from generate.contract import Answer, EngineFacts, Request, Response, ScoredOption
 from generate.engines.settings import EngineSettings
-from generate.tokens import Encoded, Ids, Tokens, load_tokenizer
+from generate.tokens import Encoded, Ids, Tokens, load_tokenizer, n_same
 from store.errors import EngineFailed, WrongUsage
 
 # states of the prompt and log-probabilities that one batch of options may hold; a constant, because the size
 # of a batch can change the last bits of a number
 BATCH_BYTES = 2**30
+
+# tokens of a prompt that are computed at once; a constant for the same reason
+BLOCK_TOKENS = 128
+
+# states of earlier prompts that are kept for prompts that go on from them, as those of an episode do
+KEPT_BYTES = 2**30
 
 # names under which configurations declare the longest sequence
 _CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
@@ -52,6 +59,54 @@ class _Described:
     eos_ids: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """States of the whole blocks that a prompt began with."""
+
+    token_ids: Ids
+    states: DynamicCache
+
+
+class _Memory:
+    """States of earlier prompts, the least recently used of which are forgotten first."""
+
+    def __init__(self, config: Any) -> None:  # noqa: ANN401
+        self._config = config
+        # windows that slide drop their beginning
+        is_whole = {type(layer) for layer in DynamicCache(config=config).layers} <= {DynamicLayer}
+        self._n_bytes = KEPT_BYTES if is_whole else 0
+        self._kept: list[_Kept] = []
+
+    def begin(self, token_ids: Ids) -> DynamicCache:
+        """Return states of the longest beginning in whole blocks that is known; empty ones if none is."""
+        found, n_known = None, 0
+        for kept in self._kept:
+            n_shared = n_same(kept.token_ids, token_ids) // BLOCK_TOKENS * BLOCK_TOKENS
+            # something has to be left to compute, or nothing would follow the prompt
+            if n_shared > n_known and n_shared < len(token_ids):
+                found, n_known = kept, n_shared
+        if found is None:
+            return DynamicCache(config=self._config)
+        self._kept.remove(found)
+        if n_known < len(found.token_ids) - BLOCK_TOKENS:
+            # another prompt may go on from its end
+            self._kept.append(found)
+        states = _copied(found.states)
+        if n_known < len(found.token_ids):
+            states.crop(n_known - len(found.token_ids))
+        return states
+
+    def keep(self, token_ids: Ids, states: DynamicCache) -> None:
+        """Know the states of whole blocks from now on."""
+        self._kept.append(_Kept(token_ids, _copied(states)))
+        while self._kept and sum(_n_bytes(kept.states) for kept in self._kept) > self._n_bytes:
+            del self._kept[0]
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self._kept.clear()
+
+
 class HfEngine:
     """A model of transformers in this process.
 
@@ -70,6 +125,7 @@ class HfEngine:
         self._eos_ids = described.eos_ids
         self._model = model
         self._n_embeddings: int = model.get_input_embeddings().num_embeddings
+        self._memory = _Memory(model.config.get_text_config(decoder=True))
 
     @property
     def facts(self) -> EngineFacts:
@@ -93,6 +149,7 @@ class HfEngine:
     def close(self) -> None:
         """Free the model."""
         self._model = None
+        self._memory.forget()
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -188,10 +245,7 @@ class HfEngine:
         )
 
     def _together(self, before: Ids, scored: list[Ids]) -> list[list[float]]:
-        states = DynamicCache(config=self._model.config.get_text_config(decoder=True))
-        [[after_prompt]] = self._logprobs([before], 1, states)
-        if states.get_seq_length() != len(before):
-            raise _Unusable("the model does not keep the states of a prompt in the way of transformers")
+        after_prompt, states = self._prefilled(before)
         found = [[value] for value in after_prompt[[ids[0] for ids in scored]].tolist()]
         # options of one token are done; others go on, each distinct beginning once
         going_on: dict[Ids, list[int]] = {}
@@ -208,6 +262,19 @@ class HfEngine:
                 for option in going_on[beginning]:
                     found[option] += row[range(len(beginning)), scored[option][1:]].tolist()
         return found
+
+    def _prefilled(self, before: Ids) -> tuple[torch.Tensor, DynamicCache]:
+        """Return the log-probabilities of what follows a prompt, and its states."""
+        states = self._memory.begin(before)
+        n_whole = (len(before) - 1) // BLOCK_TOKENS * BLOCK_TOKENS
+        for first in range(states.get_seq_length(), n_whole, BLOCK_TOKENS):
+            self._logprobs([before[first : first + BLOCK_TOKENS]], 1, states)
+        if n_whole:
+            self._memory.keep(before[:n_whole], states)
+        [[after_prompt]] = self._logprobs([before[n_whole:]], 1, states)
+        if states.get_seq_length() != len(before):
+            raise _Unusable("the model does not keep the states of a prompt in the way of transformers")
+        return after_prompt, states
 
     def _one_by_one(self, before: Ids, scored: list[Ids]) -> list[list[float]]:
         found = []
@@ -322,7 +389,7 @@ def _read(settings: EngineSettings) -> _Described:
         bos_token_id=tokens.bos_token_id,
         decisive={
             "attention": skeleton.config._attn_implementation,
-            "options": "share the prompt's states" if shares_states else "one pass each",
+            "options": f"share states, blocks of {BLOCK_TOKENS}" if shares_states else "one pass each",
             "eos_token_ids": " ".join(map(str, eos_ids)),
             "quantization": _quantization(config),
         },
@@ -385,10 +452,15 @@ def _shares_states(skeleton: Any, text_config: Any) -> bool:  # noqa: ANN401
     return {type(layer) for layer in layers} <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
-def _repeated(states: DynamicCache, n_rows: int) -> DynamicCache:
+def _copied(states: DynamicCache) -> DynamicCache:
     # these layers replace their tensors and never write into them, so shallow copies leave the original whole
-    repeated = copy.copy(states)
-    repeated.layers = [copy.copy(layer) for layer in states.layers]
+    copied = copy.copy(states)
+    copied.layers = [copy.copy(layer) for layer in states.layers]
+    return copied
+
+
+def _repeated(states: DynamicCache, n_rows: int) -> DynamicCache:
+    repeated = _copied(states)
     repeated.batch_repeat_interleave(n_rows)
     return repeated
 

@@ -237,6 +237,42 @@ def test_a_request_gets_the_same_bits_in_any_batch(engine):
 # --- answers ---
 
 
+def test_a_history_that_grows_gets_the_same_bits_as_one_that_is_new(tiny_llama, monkeypatch):
+    monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
+    lines = [f"Trial {i}: machine {'FJ'[i % 2]}, {37 + 7 * i % 30} points.\n" for i in range(12)]
+    # two episodes that take turns, and one that begins like them
+    prompts = [
+        f"You choose.\n{who}{''.join(lines[:n])}Machine " for n in range(12) for who in ("", "Again. ")
+    ]
+    engine = opened(tiny_llama, dtype="float32")
+    asked = []
+
+    def counted(rows, n_last, states=None, logprobs=engine._logprobs):
+        asked.append(sum(map(len, rows)))
+        return logprobs(rows, n_last, states)
+
+    monkeypatch.setattr(engine, "_logprobs", counted)
+    known = [choose(engine, prompt, "F", "neither of the two") for prompt in prompts]
+    n_known, asked[:] = sum(asked), []
+    new = []
+    for prompt in prompts:
+        engine._memory.forget()
+        new.append(choose(engine, prompt, "F", "neither of the two"))
+    assert known == new
+    assert n_known < sum(asked) / 2
+
+
+def test_states_that_are_kept_are_bounded(tiny_llama, monkeypatch):
+    engine = opened(tiny_llama, dtype="float32")
+    for n in range(30):
+        choose(engine, f"{n} " * 150, "F", "J")
+    held = sum(len(kept.token_ids) for kept in engine._memory._kept)
+    monkeypatch.setattr(engine._memory, "_n_bytes", 0)
+    choose(engine, "word " * 150, "F", "J")
+    assert held > 0
+    assert engine._memory._kept == []
+
+
 def test_an_answer_takes_the_most_likely_token_at_every_step(engine, oracle, tokens):
     response = answer(engine, "The capital of France is", 12)
     assert (response.finish_reason, response.n_response_tokens, response.max_tokens) == ("length", 12, 12)
