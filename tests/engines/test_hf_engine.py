@@ -169,7 +169,7 @@ def test_options_are_scored_as_in_one_pass_each(engine, oracle, request_):
 def test_every_architecture_is_scored_as_in_one_pass_each(architecture):
     folder, shares = architecture
     here = opened(folder, max_context_tokens=300)
-    assert (here.facts.decisive["options"] == "share the prompt's states") is shares
+    assert here.facts.decisive["options"].startswith("share states") is shares
     # longer than the sliding window, and options on both sides of its width
     last = " none of the two machines that are there now"
     response = choose(here, STORY + "You choose", " F", " J", last)
