@@ -165,6 +165,7 @@ STEPS = pa.schema(
         pa.field("credited_options", _STRINGS),
         pa.field("is_forced", pa.bool_(), nullable=False),
         pa.field("is_rewarded", pa.bool_(), nullable=False),
+        pa.field("is_last", pa.bool_()),
         pa.field("outcome", pa.string()),
         pa.field("reward", pa.float64()),
         pa.field("confidence", pa.float64()),

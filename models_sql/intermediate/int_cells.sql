@@ -45,8 +45,8 @@ runs as (
 
 mode_runs as (
 
-    -- one run fills a cell: of several, the last started, then the newest importer;
-    -- the others stay in metrics
+    -- one run fills a cell: of several, the last started, then the newest importer, then the one that
+    -- repeats no other; the others stay in metrics
     select
         runs.*,
         planned.mode_id
@@ -54,7 +54,11 @@ mode_runs as (
     qualify
         row_number() over (
             partition by runs.column_id, planned.mode_id
-            order by runs.started_at desc nulls last, runs.importer_version desc nulls last, runs.run_id asc
+            order by
+                runs.started_at desc nulls last,
+                runs.importer_version desc nulls last,
+                runs.repeat asc nulls last,
+                runs.run_id asc
         ) = 1
 
 ),

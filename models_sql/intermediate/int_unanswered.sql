@@ -24,7 +24,7 @@ runs as (
         runs.*,
         planned.mode_id
     from {{ ref('stg_runs') }} as runs, unnest(runs.planned_modes) as planned (mode_id)
-    where runs.kind in ('model', 'reference', 'uniform')
+    where runs.kind in ('archived', 'model', 'reference', 'uniform')
 
 ),
 
@@ -69,8 +69,8 @@ schedules as (
 
 planned as (
 
-    -- whoever was asked the questions of a mode's own source was asked them all, and a model that plays its
-    -- schedule set out to play all of it; agents are committed once they have
+    -- whoever was asked the questions of a mode's own source was to be asked them all, also in an imported
+    -- log, and a model that plays its schedule set out to play all of it; agents are committed once they have
     select
         runs.run_id,
         runs.mode_id,
@@ -122,6 +122,56 @@ found as (
 
 ),
 
+adaptive as (
+
+    -- where answers decide what is asked next, items are what can be asked, and a run says how often it plays
+    select
+        planned.run_id,
+        planned.mode_id,
+        try_cast((runs.identity_json ->> '$.n_episodes') as bigint) as n_episodes
+    from planned
+    inner join runs
+        on
+            planned.run_id = runs.run_id
+            and planned.mode_id = runs.mode_id
+    where planned.is_adaptive
+
+),
+
+ended as (
+
+    select
+        run_id,
+        mode_id,
+        count(distinct episode_id) filter (where is_last) as n_over,
+        bool_or(is_last is null) as is_silent
+    from {{ ref('stg_steps') }}
+    where
+        run_id in (select adaptive.run_id from adaptive)
+        and mode_id in (select adaptive.mode_id from adaptive)
+    group by run_id, mode_id
+
+),
+
+played_on as (
+
+    -- null where the run does not say how many episodes it has, or its steps do not say which is the last
+    select
+        adaptive.run_id,
+        adaptive.mode_id,
+        adaptive.n_episodes,
+        case
+            when adaptive.n_episodes is not null and not coalesce(ended.is_silent, false)
+                then greatest(adaptive.n_episodes - coalesce(ended.n_over, 0), 0)
+        end as n_not_over
+    from adaptive
+    left join ended
+        on
+            adaptive.run_id = ended.run_id
+            and adaptive.mode_id = ended.mode_id
+
+),
+
 compared as (
 
     select
@@ -129,27 +179,37 @@ compared as (
         planned.mode_id,
         planned.is_adaptive,
         case when not planned.is_adaptive then planned.n_planned end as n_planned,
-        coalesce(found.n_found, 0) as n_found
+        coalesce(found.n_found, 0) as n_found,
+        played_on.n_episodes,
+        played_on.n_not_over
     from planned
     left join found
         on
             planned.run_id = found.run_id
             and planned.mode_id = found.mode_id
+    left join played_on
+        on
+            planned.run_id = played_on.run_id
+            and planned.mode_id = played_on.mode_id
 
 ),
 
 unanswered as (
 
-    -- where answers decide what is asked next, items are what can be asked, and no step says that it is the
-    -- last of its episode: whether all was asked is not known, so that one row at least counts as missing
+    -- an episode that is not over lacks one row at least, and so does a run that may have such an episode
     select
         run_id,
         mode_id,
         n_planned,
         n_found,
-        case when is_adaptive then 1 else greatest(n_planned - n_found, 0) end as n_absent,
         case
-            when is_adaptive then 'answers decide what is asked next, and nothing says whether all was asked'
+            when is_adaptive then coalesce(n_not_over, 1)
+            else greatest(n_planned - n_found, 0)
+        end as n_absent,
+        case
+            when is_adaptive and n_not_over is null
+                then 'answers decide what is asked next, and nothing says whether all was asked'
+            when n_not_over > 0 then n_not_over || ' of ' || n_episodes || ' episodes are not over'
         end as note
     from compared
 

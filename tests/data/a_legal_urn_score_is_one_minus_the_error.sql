@@ -1,4 +1,5 @@
--- Runs whose every report lies inside the clip, and whose score and error still do not add up to 1.
+-- Runs whose every report lies inside the clip, and whose score and error over what was answered still do not
+-- add up to 1.
 with
 
 strict as (
@@ -6,7 +7,7 @@ strict as (
     select
         run_id,
         mode_id,
-        value
+        value_scored
     from {{ ref('metrics') }}
     where metric = 'posterior_mae'
 
@@ -17,7 +18,7 @@ clipped as (
     select
         run_id,
         mode_id,
-        value
+        value_scored
     from {{ ref('metrics') }}
     where metric = 'posterior_score'
 
@@ -50,8 +51,8 @@ runs_inside as (
 
 select
     runs_inside.run_id,
-    strict.value as posterior_mae,
-    clipped.value as posterior_score
+    strict.value_scored as posterior_mae,
+    clipped.value_scored as posterior_score
 from runs_inside
 left join strict
     on
@@ -61,4 +62,4 @@ left join clipped
     on
         runs_inside.run_id = clipped.run_id
         and runs_inside.mode_id = clipped.mode_id
-where not coalesce(abs(strict.value + clipped.value - 1) <= 1e-12, false)
+where not coalesce(abs(strict.value_scored + clipped.value_scored - 1) <= 1e-12, false)

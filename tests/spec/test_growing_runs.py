@@ -22,7 +22,7 @@ from store import lake as raw
 from store.build import build
 from store.errors import WrongUsage
 from store.export import export_table3
-from store.lake import append, commit_batch, open_run, part_paths
+from store.lake import append, commit, commit_batch, open_run, part_paths
 from store.schemas import OUTPUT_OPTIONS, OUTPUTS, PROMPTS, RUNS, STEPS
 from store.settings import Home
 
@@ -44,7 +44,7 @@ N_ASKED = 60
 
 def start(lake: Home, run_id: str, mode_id: str, **columns: Any) -> None:
     """Open a run of a model."""
-    identity = json.dumps({"run": columns.pop("identity", run_id)})
+    identity = json.dumps({"run": columns.pop("identity", run_id)} | columns.pop("also", {}))
     row = {
         "run_id": run_id,
         "kind": "model",
@@ -128,17 +128,31 @@ class Grown:
     uniform: dict[str, str]  # mode -> run of the agent that played it all
 
 
+def n_episodes(mode_id: str) -> int:
+    schedule = load_schedules()[PLAYED[mode_id]]
+    return len(schedule.environment().episodes(schedule.seeds.range))
+
+
 def model_runs(lake: Home, uniform: dict[str, str]) -> None:
     for mode_id, run_id in uniform.items():
         steps = steps_of(lake, run_id)
-        start(lake, f"whole-{mode_id}", mode_id)
+        also = {"also": {"n_episodes": n_episodes(mode_id)}}
+        start(lake, f"whole-{mode_id}", mode_id, **also)
         for piece in pieces(steps, 4):
             grow(lake, f"whole-{mode_id}", steps=as_run(piece, f"whole-{mode_id}"))
-        start(lake, f"half-{mode_id}", mode_id, model_id="half")
+        start(lake, f"half-{mode_id}", mode_id, model_id="half", **also)
         for piece in pieces(first_steps(steps, 0.5), 3):
             grow(lake, f"half-{mode_id}", steps=as_run(piece, f"half-{mode_id}"))
         # a part of a batch whose writer died before the batch was named
         append(lake, "steps", as_run(steps.slice(0, 5), f"half-{mode_id}"), f"half-{mode_id}")
+    # runs that do not say how often they play, or which steps are the last
+    steps = as_run(steps_of(lake, uniform[ADAPTIVE]), "uncounted")
+    start(lake, "uncounted", ADAPTIVE, model_id="uncounted")
+    grow(lake, "uncounted", steps=steps)
+    position = STEPS.get_field_index("is_last")
+    unsaid = steps.set_column(position, STEPS.field("is_last"), pa.nulls(steps.num_rows, pa.bool_()))
+    start(lake, "unsaid", ADAPTIVE, model_id="unsaid", also={"n_episodes": n_episodes(ADAPTIVE)})
+    grow(lake, "unsaid", steps=as_run(unsaid, "unsaid"))
     start(lake, "opened", "two_step", model_id="opened")
     append(lake, "steps", as_run(steps_of(lake, uniform["two_step"]).slice(0, 5), "opened"), "opened")
     start(
@@ -147,6 +161,33 @@ def model_runs(lake: Home, uniform: dict[str, str]) -> None:
     answers = urn_answers(lake, "urns")
     grow(lake, "urns", outputs=answers[:20])
     grow(lake, "urns", outputs=answers[20:])
+    # the score of legal reports is one minus their error, also where some questions have no answer
+    start(lake, "legal", URNS, model_id="legal")
+    grow(lake, "legal", outputs=urn_answers(lake, "legal")[::5])
+
+
+def import_log(lake: Home, run_id: str, repeat: int, started_at: datetime | None) -> None:
+    """Commit answers to some questions as those of a log that was imported."""
+    run = {
+        "run_id": run_id,
+        "kind": "archived",
+        "model_id": "logged",
+        "agent_kind": "language_model",
+        "planned_modes": [URNS],
+        "source_id": URNS,
+        "importer_version": 1,
+        "repeat": repeat,
+        "started_at": started_at,
+        "notes": [],
+    }
+    answers = pa.Table.from_pylist(urn_answers(lake, run_id), OUTPUTS)
+    commit(lake, run_id, [("outputs", answers)], pa.Table.from_pylist([run], RUNS))
+
+
+def imported_logs(lake: Home) -> None:
+    import_log(lake, "log-a", 0, NOON)
+    import_log(lake, "log-b", 1, NOON + timedelta(days=1))
+    import_log(lake, "log-c", 0, NOON + timedelta(days=1))
 
 
 def drifting_runs(lake: Home, uniform: dict[str, str]) -> None:
@@ -172,6 +213,7 @@ def grown(tmp_path_factory, empty_lake, project) -> Grown:
     uniform = {task.mode_id: task.run_id for task in tasks}
     model_runs(lake, uniform)
     drifting_runs(lake, uniform)
+    imported_logs(lake)
     built(lake, project)
     return Grown(lake, uniform)
 
@@ -192,7 +234,7 @@ COUNTS = ("n_planned", "n_scored", "n_unparsed", "n_error", "n_clusters")
 # ---- pieces of episodes ----
 
 
-@pytest.mark.parametrize("mode_id", [mode for mode in PLAYED if mode != ADAPTIVE])
+@pytest.mark.parametrize("mode_id", PLAYED)
 def test_a_run_that_grew_in_pieces_is_scored_as_one_that_was_written_at_once(grown, mode_id):
     expected = metrics_of(grown.lake, grown.uniform[mode_id])
     found = metrics_of(grown.lake, f"whole-{mode_id}")
@@ -254,9 +296,22 @@ def test_a_trial_that_is_not_over_is_none(grown):
     assert (pumps["n_scored"], pumps["n_planned"]) == (n_over, 450)
 
 
-@pytest.mark.parametrize("run", ["whole", "half"])
-def test_nobody_knows_whether_an_adaptive_task_was_played_to_its_end(grown, run):
-    [row] = metrics_of(grown.lake, f"{run}-{ADAPTIVE}").values()
+def test_an_adaptive_run_is_short_of_the_episodes_that_are_not_over(grown):
+    steps = steps_of(grown.lake, grown.uniform[ADAPTIVE])
+    n = pc.count_distinct(steps["episode_id"]).as_py()
+    last = {row["episode_id"]: row["step_index"] for row in steps.to_pylist()}
+    half = first_steps(steps, 0.5)
+    n_over = sum(last[row["episode_id"]] == row["step_index"] for row in half.to_pylist())
+    assert n == n_episodes(ADAPTIVE) and n_over < n
+    [row] = metrics_of(grown.lake, f"half-{ADAPTIVE}").values()
+    assert row["value"] is None and row["value_scored"] is not None
+    assert row["n_error"] == row["n_planned"] - row["n_scored"] == n - n_over
+    assert row["reason"] == f"{n - n_over} of {n} episodes are not over"
+
+
+@pytest.mark.parametrize("run_id", ["uncounted", "unsaid"])
+def test_a_run_that_does_not_say_whether_an_adaptive_task_was_played_to_its_end_has_no_value(grown, run_id):
+    [row] = metrics_of(grown.lake, run_id).values()
     assert row["value"] is None
     assert row["n_error"] == row["n_planned"] - row["n_scored"] == 1
     assert row["reason"] == "answers decide what is asked next, and nothing says whether all was asked"
@@ -318,6 +373,18 @@ def test_reports_in_words_are_read_and_what_was_not_asked_is_planned(grown):
     }
 
 
+def test_an_imported_log_of_some_questions_is_planned_in_full(grown):
+    own, imported = (metrics_of(grown.lake, run_id) for run_id in ("urns", "log-a"))
+    for metric, row in imported.items():
+        assert row["value"] is None
+        assert row["n_planned"] == own[metric]["n_planned"], metric
+        assert row["n_error"] == own[metric]["n_error"] == 400 - N_ASKED, metric
+
+
+def test_of_logs_of_one_model_the_newest_fills_the_cell_and_of_its_repeats_the_first(grown):
+    assert cell(grown.lake, "logged", URNS)["run_id"] == "log-c"
+
+
 def test_estimators_that_are_no_means_are_short_of_the_same_questions(grown):
     found = metrics_of(grown.lake, "urns")
     for metric in ("prior_weight", "likelihood_weight", "posterior_score_trimmed"):
@@ -344,6 +411,10 @@ def test_a_column_is_a_model_at_a_revision_under_a_protocol(grown):
         "opened@01234567 (chat)": "opened",
         "urns@fedcba98 (plain, text)": "urns",
         "drifting@01234567 (chat)": "drifting",
+        "uncounted@01234567 (chat)": "uncounted",
+        "unsaid@01234567 (chat)": "unsaid",
+        "legal@01234567 (chat)": "legal",
+        "logged": "logged",
     }
 
 
@@ -433,6 +504,13 @@ def test_what_is_wrong_with_a_batch_or_a_prompt_fails_the_build(tmp_path, contin
     grow(lake, "urns", prompts=[prompt | {"prompt_sha256": "twice", "n_declared_bos": 1}, *others])
     steps = raw.batch_parts(lake, "whole-two_step", "steps")[0]
     steps.unlink()
+    # which of two logs counts would be chance where neither says when it was made
+    import_log(lake, "log-d", 0, None)
+    import_log(lake, "log-e", 0, None)
     report = build(lake, project)
     failed = {failure.name for failure in report.failures}
-    assert failed == {"prompts_begin_as_their_model_declares", "committed_parts_are_there_stg_parts_"}
+    assert failed == {
+        "prompts_begin_as_their_model_declares",
+        "committed_parts_are_there_stg_parts_",
+        "one_run_per_archived_cell_stg_parts_",
+    }

@@ -1,5 +1,7 @@
 """Does the loop write down what happened, whatever an agent returns?"""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from doors import Doors, fitted
@@ -14,6 +16,14 @@ from store.errors import EngineFailed, WrongUsage
 
 DOORS = Doors()
 UNIFORM = Fitted(UniformPolicy())
+
+
+class OpenDoors(Doors):
+    """Doors of which none is closed at the last trial."""
+
+    def observe(self, world, state):
+        seen = super().observe(world, state)
+        return replace(seen, legal=np.repeat(state.live[:, None], self.n_doors, axis=1))
 
 
 def first(seen):
@@ -38,6 +48,19 @@ def test_every_decision_is_a_row_in_the_order_of_the_episode():
     assert {row["outcome"] for row in rows if row["reward"] == 1} <= {"prize"}
     assert {row["status"] for row in rows} == {"ok"}
     assert {row["observation"] for row in rows} == {"doors"}
+
+
+def test_the_last_row_of_an_episode_says_that_it_is_the_last_also_where_the_episode_ended_early():
+    whole = played(fitted(first))
+    at_once = played(fitted(np.array([7, 0])))
+    at_its_last_trial = played(fitted(first, first, first, np.array([7, 0])), environment=OpenDoors())
+    for rows in (whole, at_once, at_its_last_trial):
+        last = {row["episode_id"]: row["step_index"] for row in rows}
+        assert [row["is_last"] for row in rows] == [
+            row["step_index"] == last[row["episode_id"]] for row in rows
+        ]
+    statuses = [[row["status"] for row in rows if row["is_last"]] for rows in (at_once, at_its_last_trial)]
+    assert statuses == [["error", "ok"], ["unparsed", "ok"]]
 
 
 def test_a_single_legal_action_is_a_forced_one():

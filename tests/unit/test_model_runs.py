@@ -389,5 +389,15 @@ def test_an_environment_is_played_and_its_run_goes_on(tmp_path):
     assert [row["step_index"] for row in steps] == list(range(80))
 
 
+def test_a_run_that_is_played_says_how_many_episodes_it_has_and_which_of_its_steps_are_the_last(tmp_path):
+    lake = Home(tmp_path / "lake")
+    asked, played = (planned(lake, modes=[mode])[0] for mode in ("bayesian_urn", "temporal_discounting"))
+    assert "n_episodes" not in asked.identity
+    (report,) = done(lake, Talker(), tasks=[played])
+    steps = committed(lake, played, "steps")
+    n_over = steps.filter(pl.col("is_last"))["episode_id"].n_unique()
+    assert report.n_planned == played.identity["n_episodes"] == n_over == steps["episode_id"].n_unique()
+
+
 def test_a_mode_without_questions_is_left_out(tmp_path):
     assert planned(Home(tmp_path / "lake"), modes=["multiple_cue_judgment"]) == []

@@ -45,6 +45,7 @@ ON_ALL_SIDES = (
     "credited_options",
     "is_forced",
     "is_rewarded",
+    "is_last",
     "outcome",
     "reward",
     "hidden_values",

@@ -9,7 +9,7 @@ episodes as (
 runs as (
 
     select * from {{ ref('stg_runs') }}
-    where kind in ('model', 'reference', 'uniform')
+    where kind in ('archived', 'model', 'reference', 'uniform')
 
 ),
 
@@ -40,7 +40,7 @@ unanswered as (
 
 planned as (
 
-    -- whoever was asked the questions of a mode's own source was asked them all
+    -- whoever was asked the questions of a mode's own source was to be asked them all
     select
         runs.run_id,
         asked.mode_id,
