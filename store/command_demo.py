@@ -10,6 +10,7 @@ import duckdb
 from generate.demo_archive import write
 from generate.pipeline import generate, is_ready, plan, published_modes
 from generate.schedule import load_agents, load_schedules
+from generate.weights import resolve
 from ingest.pipeline import ingest
 from store import command_generate_model, console
 from store.build import audit, build
@@ -28,8 +29,6 @@ _MAX_MODELS_SHOWN = 3
 # sources whose questions a model is asked, from public files of a few megabytes
 _QUESTIONS = ("rlwm", "self_regulation", "mouselab", "tomi", "polite_speaker", "pragmatics", "hyperbole")
 _N_QUESTIONS, _N_EPISODES = 10, 1
-# a model that inflates on and on makes more than a thousand decisions in one run of balloons
-_TOO_LONG = ("bart",)
 
 
 def run(model: str | None, *, as_json: bool) -> None:
@@ -51,7 +50,8 @@ def run(model: str | None, *, as_json: bool) -> None:
     con = connect(lake)
     try:
         source_build = require_fresh(con, lake, project)
-        sheet, shown, stand_ins = export_table3(con), _shown(con), _stand_ins(con)
+        sheet, stand_ins = export_table3(con), _stand_ins(con)
+        shown = _shown(con, None if model is None else resolve(model).model_id)
     finally:
         con.close()
     path = lake.exports / "table3.csv"
@@ -124,12 +124,13 @@ def _ask(model: str) -> None:
         wanted = command_generate_model.Wanted(
             engine={"engine": "hf", "model": model, "dtype": "float32"},
             name=None,
-            modes=[mode for mode in published_modes(is_played=is_played) if mode not in _TOO_LONG],
+            modes=published_modes(is_played=is_played),
             limit=limit,
             shard="1/1",
-            format="auto",
+            # in a chat small models talk about a question; a plain text they go on with an answer
+            format="plain",
             choice="argmax",
-            max_response_tokens=16,
+            max_response_tokens=32,
             seed=0,
             repeat=0,
         )
@@ -154,13 +155,23 @@ def _generate(lake: Home) -> None:
     )
 
 
-def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
-    """Return Table 3 as far as a terminal is wide; a cell that was played has its standard error."""
+def _shown(con: duckdb.DuckDBPyConnection, model_id: str | None) -> Sheet:
+    """Return Table 3 as far as a terminal is wide; a cell that was played has its standard error.
+
+    Parameters
+    ----------
+    model_id
+        The model to show, its partial cells with the mean of what was scored; None for the archive's.
+    """
     models = [
         column_id
         for (column_id,) in con.execute(
-            "select distinct column_id from table_3 where column_kind = 'model' order by column_id limit ?",
-            [_MAX_MODELS_SHOWN],
+            """
+            select distinct column_id from table_3
+            where column_kind = 'model' and ($model_id is null or model_id = $model_id)
+            order by column_id limit $most
+            """,
+            {"model_id": model_id, "most": _MAX_MODELS_SHOWN},
         ).fetchall()
     ]
     headers = ("Task mode", "Uniform", "Reference", *models)
@@ -169,7 +180,12 @@ def _shown(con: duckdb.DuckDBPyConnection) -> Sheet:
         select
             modes.label,
             list(
-                cells.printed || coalesce(' ± ' || format('{:.' || modes.decimals + 1 || 'f}', cells.se), '')
+                cells.printed || case
+                    when cells.value is not null
+                        then coalesce(' ± ' || format('{:.' || modes.decimals + 1 || 'f}', cells.se), '')
+                    when cells.value_scored is not null then ' ' || cells.printed_partial
+                    else ''
+                end
                 order by shown.place
             )
         from s1cogbench_modes as modes
