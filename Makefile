@@ -55,7 +55,8 @@ check: setup
 	@touch $@
 
 test-engines: .venv-engines/installed
-	@PATH="$(CURDIR)/$(ENGINES):$$PATH" $(ENGINES)/python -m pytest -m engines tests/engines
+	@PATH="$(CURDIR)/$(ENGINES):$$PATH" OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
+		$(ENGINES)/python -m pytest -m engines tests/engines
 
 # writes the versions and hashes that `make setup` installs
 lock: setup
