@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from generate.contract import EngineFacts, Response, ScoredOption
 from store.errors import LakeUnusable
-from store.lake import part_paths
+from store.lake import batch_parts, committed_runs
 from store.schemas import OUTPUT_OPTIONS, OUTPUTS, PROMPTS
 from store.settings import Home
 
@@ -99,6 +99,8 @@ def _option_rows(
 class PromptBook:
     """The rendered prompts that a lake holds, so that each text is stored once.
 
+    Those of a batch that was never finished are not in the lake: its writer died, and they are stored again.
+
     Raises
     ------
     LakeUnusable
@@ -108,7 +110,8 @@ class PromptBook:
     def __init__(self, lake: Home) -> None:
         # sixteen bytes of a hash tell a lake's prompts apart, and are a quarter of its text
         self._known: set[bytes] = set()
-        for path in part_paths(lake, "prompts"):
+        paths = [path for run_id in committed_runs(lake) for path in batch_parts(lake, run_id, "prompts")]
+        for path in paths:
             try:
                 with pq.ParquetFile(path) as file:
                     hashes = file.read(columns=["prompt_sha256"])["prompt_sha256"].to_pylist()

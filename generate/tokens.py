@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from generate.contract import Answer, Message, Request, Response, ResponseStatus
-from store.errors import EngineFailed
+from store.errors import EngineFailed, first_line
 
 LINE_END = "\n"
 
@@ -200,7 +200,7 @@ class Tokens:
             )
         # a template is a program of the model's authors: whatever it raises concerns these messages alone
         except Exception as error:
-            raise _Refused(f"the chat template refuses the messages: {_first_line(error)}") from error
+            raise _Refused(f"the chat template refuses the messages: {first_line(error)}") from error
         return text
 
     def _encoded(self, request: Request, rendered: _Rendered, prompt: Ids, *joint: Ids) -> Encoded | Response:
@@ -290,7 +290,7 @@ def load_tokenizer(model: str, revision: str | None) -> Any:  # noqa: ANN401
     # the kinds are many: missing files, gated repositories, broken JSON, unknown classes
     except Exception as error:
         raise EngineFailed(
-            f"tokenizer of {model} cannot be loaded: {_first_line(error)}; name a folder, or a repository on "
+            f"tokenizer of {model} cannot be loaded: {first_line(error)}; name a folder, or a repository on "
             "the hub, that holds one"
         ) from error
 
@@ -361,14 +361,19 @@ def _check_sequences(options: tuple[str, ...], joint: tuple[Ids, ...], start: in
 
 
 def _checked(rendered: _Rendered) -> _Rendered:
-    try:
-        for text in rendered.texts:
-            text.encode()
-    except UnicodeEncodeError as error:
-        raise _Refused(
-            f"the text must be Unicode, found half of a surrogate pair at character {error.start}"
-        ) from error
+    for text in rendered.texts:
+        if (reason := half_of_a_pair(text)) is not None:
+            raise _Refused(reason)
     return rendered
+
+
+def half_of_a_pair(text: str) -> str | None:
+    """Return why a text that holds half of a surrogate pair cannot be asked; None if it holds none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"the text must be Unicode, found half of a surrogate pair at character {error.start}"
+    return None
 
 
 def n_same(one: Ids, other: Ids) -> int:
@@ -377,8 +382,3 @@ def n_same(one: Ids, other: Ids) -> int:
         return len(one)
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (left, right) in pairs if left != right), min(len(one), len(other)))
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

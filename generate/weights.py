@@ -10,7 +10,7 @@ from pathlib import Path
 
 import huggingface_hub  # loads its parts on first use, so that a folder costs no import of them
 
-from store.errors import EngineFailed, SourceUnavailable, WrongUsage
+from store.errors import EngineFailed, SourceUnavailable, WrongUsage, first_line
 
 # files of a folder that decide an answer; a README, logs and the state of a training do not
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
@@ -192,9 +192,8 @@ def _commit(repository: str, revision: str | None) -> str:
         # without a network, the copy on this machine is what can be meant
         if cached := _cached(repository, branch):
             return cached
-        trouble = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise SourceUnavailable(
-            f"{repository}: cannot ask the hub for the commit of {branch!r} ({trouble.rstrip('.')}): "
+            f"{repository}: cannot ask the hub for the commit of {branch!r} ({first_line(error)}): "
             "pass --revision with the 40-digit commit, or a folder as --model"
         ) from None
     return commit

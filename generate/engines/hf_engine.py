@@ -24,7 +24,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from generate.contract import Answer, EngineFacts, Request, Response, ScoredOption
 from generate.engines.settings import EngineSettings
 from generate.tokens import Encoded, Ids, Tokens, load_tokenizer, n_same
-from store.errors import EngineFailed, WrongUsage
+from store.errors import EngineFailed, WrongUsage, first_line
 
 # states of the prompt and log-probabilities that one batch of options may hold; a constant, because the size
 # of a batch can change the last bits of a number
@@ -97,9 +97,12 @@ class _Memory:
         return states
 
     def keep(self, token_ids: Ids, states: DynamicCache) -> None:
-        """Know the states of whole blocks from now on."""
-        self._kept.append(_Kept(token_ids, _copied(states)))
-        while self._kept and sum(_n_bytes(kept.states) for kept in self._kept) > self._n_bytes:
+        """Know the states of whole blocks from now on, unless they are known or too large to be kept."""
+        is_known = any(kept.token_ids[: len(token_ids)] == token_ids for kept in self._kept)
+        if is_known or _n_bytes(states) > self._n_bytes:
+            return
+        self._kept.append(_Kept(token_ids, _compact(states)))
+        while sum(_n_bytes(kept.states) for kept in self._kept) > self._n_bytes:
             del self._kept[0]
 
     def forget(self) -> None:
@@ -162,14 +165,14 @@ class HfEngine:
                     return self._answer(encoded, request.task.stop)
                 return self._choose(encoded)
         except torch.AcceleratorError as error:
-            raise EngineFailed(f"engine hf: the device is lost: {_first_line(error)}; start again") from error
+            raise EngineFailed(f"engine hf: the device is lost: {first_line(error)}; start again") from error
         except _Unusable as error:
             reason = str(error)
         except (torch.OutOfMemoryError, MemoryError) as error:
-            reason = f"out of memory: {_first_line(error)}"
+            reason = f"out of memory: {first_line(error)}"
         # one request must not end the run, whatever a model's code does with it
         except Exception as error:
-            reason = f"the model failed: {type(error).__name__}: {_first_line(error)}"
+            reason = f"the model failed: {type(error).__name__}: {first_line(error)}"
         # what a failed request allocated lives as long as its traceback, so this comes behind the handlers
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -459,6 +462,17 @@ def _copied(states: DynamicCache) -> DynamicCache:
     return copied
 
 
+def _compact(states: DynamicCache) -> DynamicCache:
+    # what is cut off would stay in memory as long as the beginning does
+    compact = _copied(states)
+    for layer in (layer for layer in compact.layers if layer.is_initialized):
+        layer.keys, layer.values = (
+            part if part.untyped_storage().nbytes() == part.nbytes else part.clone()
+            for part in (layer.keys, layer.values)
+        )
+    return compact
+
+
 def _repeated(states: DynamicCache, n_rows: int) -> DynamicCache:
     repeated = _copied(states)
     repeated.batch_repeat_interleave(n_rows)
@@ -478,13 +492,8 @@ def _n_bytes(states: DynamicCache) -> int:
 def _cannot_load(settings: EngineSettings, error: Exception) -> EngineFailed:
     return EngineFailed(
         f"model {settings.model} cannot be loaded with transformers {transformers.__version__}: "
-        f"{_first_line(error)}"
+        f"{first_line(error)}"
     )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 class _Watch:

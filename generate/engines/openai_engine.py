@@ -30,7 +30,7 @@ from generate.contract import (
 from generate.engines.replies import SCORING, Completion, Scoring, is_logprob
 from generate.engines.server import Clock, Gone, Key, Refused, Server
 from generate.engines.settings import EngineSettings
-from generate.tokens import Continuation, Encoded, Tokens, load_tokenizer
+from generate.tokens import Continuation, Encoded, Tokens, half_of_a_pair, load_tokenizer
 from store.errors import EngineFailed, WrongUsage
 
 _log = logging.getLogger(__name__)
@@ -369,6 +369,9 @@ class OpenAIEngine:
 
     async def _one(self, server: Server, request: Request, encoded: Encoded | Response | None) -> Response:
         ours = encoded if isinstance(encoded, Encoded) else None
+        if ours is None and (surrogate := half_of_a_pair(_as_text(request))) is not None:
+            written = _as_text(request).encode(errors="backslashreplace").decode()
+            return Response("error", written, surrogate)
         asked = Response(
             "ok",
             prompt_text=ours.prompt_text if ours else _as_text(request),
@@ -450,9 +453,7 @@ class OpenAIEngine:
         )
         choices = {choice.index: choice for choice in completion.choices}
         if set(choices) != set(range(len(sequences))):
-            raise Refused(
-                f"the server answers {len(completion.choices)} sequences, {len(sequences)} were sent"
-            )
+            raise Refused(f"the server answers {len(choices)} sequences, {len(sequences)} were sent")
         options = tuple(
             _scored(continuation, choices[place].of_prompt(continuation.token_ids, scoring))
             for place, continuation in enumerate(ours.continuations)

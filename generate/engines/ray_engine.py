@@ -14,7 +14,7 @@ from typing import Any
 from generate.contract import Engine, EngineFacts, Request, Response
 from generate.engines import settings as engines
 from generate.engines.settings import EngineSettings
-from store.errors import EngineFailed, StoreError
+from store.errors import EngineFailed, StoreError, first_line
 
 # Ray reads it when it is imported
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -150,7 +150,7 @@ def _start() -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RayError, RuntimeError, ValueError) as error:
-        raise EngineFailed(f"Ray at {address}: expected a cluster, found {_one_line(error)}") from error
+        raise EngineFailed(f"Ray at {address}: expected a cluster, found {first_line(error)}") from error
 
 
 def _end(workers: Sequence[Any], owns_cluster: bool) -> None:
@@ -184,13 +184,13 @@ def _results(calls: Sequence[Any]) -> list[Any]:
         # what a user reads is the engine's own sentence, not the trace of the worker
         if isinstance(error.cause, StoreError):
             raise type(error.cause)(str(error.cause)) from None
-        raise EngineFailed(f"a Ray worker failed: {_one_line(error.cause)}") from error
+        raise EngineFailed(f"a Ray worker failed: {first_line(error.cause)}") from error
     except RayActorError as error:
         raise EngineFailed(
-            f"a Ray worker is gone, often for lack of memory: {_one_line(error)}; start again"
+            f"a Ray worker is gone, often for lack of memory: {first_line(error)}; start again"
         ) from error
     except RayError as error:
-        raise EngineFailed(f"Ray failed: {_one_line(error)}; start again") from error
+        raise EngineFailed(f"Ray failed: {first_line(error)}; start again") from error
 
 
 def _alone(settings: EngineSettings) -> EngineSettings:
@@ -205,8 +205,3 @@ def _with_ray(facts: EngineFacts, settings: EngineSettings) -> EngineFacts:
 def _decisive(facts: EngineFacts) -> str:
     more = ", ".join(f"{name} {value}" for name, value in facts.decisive.items())
     return f"{facts.name} {facts.version} in {facts.dtype} with {more}"
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

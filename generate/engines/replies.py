@@ -1,7 +1,6 @@
 """What OpenAI-compatible servers send, read into one form, errors included."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ SCORING: Mapping[Scoring, Mapping[str, object]] = {
 
 # some servers write it because JSON has no -inf
 _NO_LOGPROB = -9999.0
+# rounding may lift that of a certain token a little above 0; what is higher is no logarithm of a probability
+_HIGHEST_LOGPROB = 1e-3
 
 # how servers say that a prompt is too long, in the text, the type or the code of the error
 _TOO_LONG = re.compile(
@@ -124,6 +125,8 @@ class ErrorReply:
         Whether the prompt does not fit in the context.
     n_prompt_tokens, context_tokens
         Of such a prompt, where the server names them.
+    is_spent
+        Whether what the account may use is used up, which some servers say as if it would pass.
     """
 
     message: str = ""
@@ -131,11 +134,12 @@ class ErrorReply:
     is_too_long: bool = False
     n_prompt_tokens: int | None = None
     context_tokens: int | None = None
+    is_spent: bool = False
 
 
 def is_logprob(value: float | None) -> TypeGuard[float]:
     """Return True for a log-probability, False for what servers write when they have none."""
-    return value is not None and _NO_LOGPROB < value < math.inf
+    return value is not None and _NO_LOGPROB < value <= _HIGHEST_LOGPROB
 
 
 def error_in(content: bytes) -> ErrorReply | None:
@@ -162,6 +166,7 @@ def error_in(content: bytes) -> ErrorReply | None:
         if is_too_long
         else None,
         (_number(error.get("n_ctx")) or _number_in(_CONTEXT_LENGTH, message)) if is_too_long else None,
+        "insufficient_quota" in named,
     )
 
 

@@ -29,6 +29,8 @@ _BACKOFF = wait_exponential_jitter(initial=1, max=30)
 _LONGEST_PAUSE_S = 300.0
 _LONGEST_SENTENCE = 300
 _QUICK_S = 30.0
+# 4xx that say nothing against the request: it came too slowly, or too many came
+_MAY_PASS = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS)
 
 
 class Gone(Exception):
@@ -274,9 +276,10 @@ class Server:
         """Return the exception for an answer that is an error."""
         sentence = f"the server {self._answers(response, code)}"
         reply = error_in(response.content)
-        if code != httpx.codes.TOO_MANY_REQUESTS and reply is not None and reply.is_too_long:
-            return Refused(sentence, reply)
-        if code != httpx.codes.TOO_MANY_REQUESTS and code < httpx.codes.INTERNAL_SERVER_ERROR:
+        if code == httpx.codes.PAYMENT_REQUIRED or (reply is not None and reply.is_spent):
+            return Gone(f"{self.url} {self._answers(response, code)}; add credit to the account")
+        is_too_long = reply is not None and reply.is_too_long
+        if code not in _MAY_PASS and (is_too_long or code < httpx.codes.INTERNAL_SERVER_ERROR):
             return Refused(sentence, reply)
         pause_s = _asked_pause_s(response)
         if pause_s > _LONGEST_PAUSE_S:

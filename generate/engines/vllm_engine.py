@@ -49,7 +49,7 @@ from vllm.v1.engine.exceptions import EngineDeadError  # noqa: E402
 from generate.contract import Answer, EngineFacts, Request, Response, ScoredOption  # noqa: E402
 from generate.engines.settings import EngineSettings  # noqa: E402
 from generate.tokens import Continuation, Encoded, Ids, Tokens, load_tokenizer  # noqa: E402
-from store.errors import EngineFailed, WrongUsage  # noqa: E402
+from store.errors import EngineFailed, WrongUsage, first_line  # noqa: E402
 
 # choices of the first batch that prefix caching is tried on, those with the longest prompts
 N_CHECKED = 8
@@ -188,7 +188,7 @@ class VllmEngine:
         except Exception as error:
             self._drop_requests()
             if len(calls) == 1:
-                return [f"vLLM refused the request: {_one_line(error)}"]
+                return [f"vLLM refused the request: {first_line(error)}"]
             return [output for call in calls for output in self._generate([call])]
         except BaseException:
             self._drop_requests()
@@ -326,7 +326,7 @@ def _read(settings: EngineSettings) -> _Described:
         context_effective_tokens=model_config.max_model_len,
         has_chat_template=tokens.has_chat_template,
         n_leading_bos=tokens.n_leading_bos,
-        bos_token_id=tokenizer.bos_token_id,
+        bos_token_id=tokens.bos_token_id,
         decisive={
             "prefix_caching": "on" if settings.prefix_caching else "off",
             "quantisation": str(model_config.quantization or "none"),
@@ -484,8 +484,6 @@ def _batched(ids: list[int], size: int) -> Iterator[list[int]]:
 
 
 def _cannot_load(settings: EngineSettings, error: Exception) -> EngineFailed:
-    return EngineFailed(f"model {settings.model} cannot be loaded with vLLM {_version()}: {_one_line(error)}")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return EngineFailed(
+        f"model {settings.model} cannot be loaded with vLLM {_version()}: {first_line(error)}"
+    )

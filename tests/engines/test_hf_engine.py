@@ -234,9 +234,6 @@ def test_a_request_gets_the_same_bits_in_any_batch(engine):
     assert [response.status for response in together] == ["ok"] * 7 + ["too_long"]
 
 
-# --- answers ---
-
-
 def test_a_history_that_grows_gets_the_same_bits_as_one_that_is_new(tiny_llama, monkeypatch):
     monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
     lines = [f"Trial {i}: machine {'FJ'[i % 2]}, {37 + 7 * i % 30} points.\n" for i in range(12)]
@@ -262,15 +259,62 @@ def test_a_history_that_grows_gets_the_same_bits_as_one_that_is_new(tiny_llama, 
     assert n_known < sum(asked) / 2
 
 
+def held_bytes(engine):
+    """What the kept states hold of the machine's memory: a part of a tensor holds all of it."""
+    layers = [layer for kept in engine._memory._kept for layer in kept.states.layers]
+    storages = [part.untyped_storage() for layer in layers for part in (layer.keys, layer.values)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
 def test_states_that_are_kept_are_bounded(tiny_llama, monkeypatch):
+    monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
     engine = opened(tiny_llama, dtype="float32")
-    for n in range(30):
-        choose(engine, f"{n} " * 150, "F", "J")
-    held = sum(len(kept.token_ids) for kept in engine._memory._kept)
-    monkeypatch.setattr(engine._memory, "_n_bytes", 0)
-    choose(engine, "word " * 150, "F", "J")
-    assert held > 0
-    assert engine._memory._kept == []
+    choose(engine, "word " * 100, "F", "J")
+    # of a few prompts
+    limit = 4 * held_bytes(engine)
+    monkeypatch.setattr(engine._memory, "_n_bytes", limit)
+    held = []
+    for start in range(8):
+        # each is the beginning of the one before it
+        for n in range(100, 20, -8):
+            choose(engine, f"{start} word " * (n // 2), "F", "J")
+            held.append(held_bytes(engine))
+    assert limit / 2 < max(held) <= limit
+
+
+def test_a_prompt_that_is_asked_again_is_kept_once(tiny_llama, monkeypatch):
+    monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
+    engine = opened(tiny_llama, dtype="float32")
+    for n in (100, 40, 100, 40, 60, 40):
+        choose(engine, "word " * n, "F", "J")
+    [kept] = engine._memory._kept
+    assert (
+        len(kept.token_ids)
+        == len(engine._tokens.encode(Request("word " * 100, Answer(1))).prompt_token_ids) // 16 * 16
+    )
+
+
+@pytest.mark.parametrize("name", ["sliding window", "two kinds of layers"])
+def test_states_of_windows_that_slide_are_never_kept(tmp_path, small_model_path, monkeypatch, name):
+    monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
+    config_class, sizes, _ = ARCHITECTURES[name]
+    engine = opened(tiny(tmp_path, small_model_path, getattr(transformers, config_class), **sizes))
+    for n in (50, 50, 60):
+        choose(engine, "word " * n, "F", "J")
+        assert engine._memory._kept == []
+
+
+def test_a_prompt_that_is_too_long_to_be_kept_displaces_no_other(tiny_llama, monkeypatch):
+    monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
+    engine = opened(tiny_llama, dtype="float32")
+    choose(engine, "short " * 20, "F", "J")
+    kept = list(engine._memory._kept)
+    monkeypatch.setattr(engine._memory, "_n_bytes", 2 * held_bytes(engine))
+    choose(engine, "long " * 100, "F", "J")
+    assert engine._memory._kept == kept != []
+
+
+# --- answers ---
 
 
 def test_an_answer_takes_the_most_likely_token_at_every_step(engine, oracle, tokens):
@@ -393,6 +437,20 @@ def test_a_request_that_needs_too_much_memory_is_an_error_and_the_next_is_answer
     assert (large.status, large.reason) == ("error", "out of memory: tried to allocate 80 GiB")
     assert large.n_prompt_tokens > 50
     assert small.status == "ok"
+
+
+@pytest.mark.parametrize("n_words", [1, 300])
+def test_a_model_that_keeps_no_states_is_an_error_that_says_so(tiny_llama, monkeypatch, n_words):
+    here = opened(tiny_llama)
+    forward = transformers.LlamaForCausalLM.forward
+
+    def forgetful(model, input_ids, **keywords):
+        return forward(model, input_ids, **keywords | {"past_key_values": None, "use_cache": False})
+
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "forward", forgetful)
+    [response] = here.respond([Request("word " * n_words, Choose(("A", "B")))])
+    assert response.status == "error"
+    assert response.reason == "the model does not keep the states of a prompt in the way of transformers"
 
 
 def test_a_lost_device_ends_the_engine(tiny_llama, monkeypatch):

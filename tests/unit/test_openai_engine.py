@@ -676,7 +676,7 @@ def test_an_option_that_another_goes_on_from_is_scored_with_its_end(opened):
     assert response.options[0].logprob_nats == pytest.approx(expected("x", "a\n"))
 
 
-@pytest.mark.parametrize("value", [None, -math.inf, math.inf, math.nan, -9999.0, "absent"])
+@pytest.mark.parametrize("value", [None, -math.inf, math.inf, math.nan, -9999.0, 0.25, "absent"])
 def test_an_option_without_log_probability_is_missing_and_never_a_number(opened, value):
     def reply(body):
         if body["prompt"] == [[120, 97], [120, 98]]:
@@ -696,10 +696,24 @@ def test_an_option_without_log_probability_is_missing_and_never_a_number(opened,
     assert (missing.status, missing.logprob_nats, missing.token_logprobs_nats) == ("missing_option", None, ())
 
 
-def test_an_answer_to_other_options_than_were_sent_is_an_error(opened):
+def test_a_log_probability_that_rounding_lifts_above_zero_is_one(opened):
+    def reply(body):
+        choices = [
+            {"index": index, "text": "", "prompt_logprobs": [None, {str(ids[1]): {"logprob": 1e-6}}]}
+            for index, ids in enumerate(body["prompt"])
+        ]
+        return httpx.Response(200, json={"choices": choices}) if len(body["prompt"]) == 2 else None
+
+    [response] = opened(Fake(reply), tokenizer="t").respond([Request("x", Choose(("a", "b")))])
+    assert [option.logprob_nats for option in response.options] == [1e-6, 1e-6]
+
+
+@pytest.mark.parametrize("n_answers", [1, 2])
+def test_an_answer_to_other_options_than_were_sent_is_an_error(opened, n_answers):
     def reply(body):
         is_probe = len(body["prompt"]) == 1
-        return None if is_probe else httpx.Response(200, json={"choices": [{"index": 0, "text": ""}]})
+        choices = [{"index": 0, "text": ""}] * n_answers
+        return None if is_probe else httpx.Response(200, json={"choices": choices})
 
     [response] = opened(Fake(reply), tokenizer="t").respond([Request("x", Choose(("a", "b")))])
     assert (response.status, response.options) == ("error", ())
@@ -776,12 +790,23 @@ def test_troubles_that_may_pass_are_waited_for_longer_each_time(opened, time_pas
     def unreachable(body):
         raise httpx.ReadTimeout("")
 
-    replies = [always(500), always(502), unreachable, always(429)]
+    replies = [always(500), always(502), unreachable, always(429), always(408)]
     fake = Fake(lambda body: replies.pop(0)(body) if replies else None)
     [response] = opened(fake).respond(answers(1))
-    assert response.status == "ok" and len(fake.asked) == 5
+    assert response.status == "ok" and len(fake.asked) == 6
     # doubled each time, with up to a second at random
     assert all(2**n <= wait <= 2**n + 1 for n, wait in enumerate(time_passes.slept))
+
+
+@pytest.mark.parametrize("wrap", [str, lambda text: (Message("user", text),)])
+def test_text_that_cannot_be_sent_is_an_error_of_its_row_that_can_be_stored(opened, wrap):
+    fake = Fake()
+    requests = [Request(wrap(text), Answer(4)) for text in ("before", "a\ud83d", "behind")]
+    before, broken, behind = opened(fake).respond(requests)
+    assert (before.status, broken.status, behind.status) == ("ok", "error", "ok")
+    assert "found half of a surrogate pair" in broken.reason
+    assert r"a\ud83d" in broken.prompt_text and broken.prompt_text.encode()
+    assert len(fake.asked) == 2
 
 
 def test_what_does_not_pass_is_an_error_of_its_row(opened):
@@ -809,6 +834,11 @@ def test_errors_of_the_request_are_not_asked_again(opened):
     [
         (httpx.Response(401), "does not accept the key"),
         (error(404, "The model `m` does not exist."), "/v1/completions answers 404: The model `m` does not"),
+        (error(402, "Insufficient balance."), "answers 402: Insufficient balance; add credit"),
+        (
+            httpx.Response(429, json={"error": {"message": "Too much.", "code": "insufficient_quota"}}),
+            "answers 429: Too much; add credit",
+        ),
     ],
 )
 def test_a_server_that_will_do_nothing_more_ends_the_run(opened, answer, sentence):
