@@ -17,10 +17,11 @@ from typing import Literal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from ingest import inspect_log, lm_eval_log
 from ingest.log_samples import SCHEMA, LogFacts
-from store.errors import WrongUsage
+from store.errors import LakeUnusable, WrongUsage
 from store.lake import Part, append, commit_parts, committed_runs, part_paths
 from store.schemas import RAW_TABLES, RUNS
 from store.settings import Home
@@ -101,7 +102,8 @@ def import_log(
     Raises
     ------
     WrongUsage
-        If there is no such file, or nobody says which model answered.
+        If there is no such file, nobody says which model answered, or neither this log nor one that the lake
+        has of the model says when it began, so that chance would decide which of them counts.
     InvalidSource
         If the file is not a log of that format. Nothing is added then.
     LakeUnusable
@@ -120,12 +122,38 @@ def import_log(
         model = model_id or facts.model_id
         if not model:
             raise WrongUsage(f"{path}: the log does not say which model answered: name it with --model")
+        if facts.started_at is None:
+            _refuse_second_undated(lake, path, sha256, asked, model)
         _match(con, asked, facts.task)
         _tell_known_prompts(con, lake)
         repeats = [row[0] for row in con.execute("select distinct repeat from samples order by 1").fetchall()]
         log = _Log(lake, form, path, sha256, asked, facts, model, model_revision or facts.model_revision)
         reports = [_add(con, log, repeat) for repeat in reversed(repeats)]
     return reports[::-1]
+
+
+def _refuse_second_undated(lake: Home, path: Path, sha256: str, asked: Asked, model_id: str) -> None:
+    undated = (
+        (ds.field("kind") == "archived")
+        & (ds.field("model_id") == model_id)
+        & (ds.field("source_id") == asked.source_id)
+        & (ds.field("importer_version") == IMPORTER_VERSION)
+        & ds.field("started_at").is_null()
+        # epochs of this log, where an import of it was interrupted
+        & (ds.field("source_sha256") != sha256)
+    )
+    try:
+        runs = ds.dataset([str(part) for part in part_paths(lake, "runs")], schema=RUNS)
+        others = runs.to_table(["run_id", "planned_modes"], undated).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise LakeUnusable(f"raw/runs: {error}; run `coglake doctor`") from error
+    for other in others:
+        if asked.mode_id in other["planned_modes"]:
+            raise WrongUsage(
+                f"{path}: expected a log that says when it began, since the lake has one of {model_id} that "
+                f"does not either ({other['run_id']}); put the results file beside the samples, give this "
+                f"run a name of its own with --model, or delete the folders raw/*/run={other['run_id']}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,18 @@ _LINES = """
         try_cast(resps as json[][]) as answers
     from read
 """
-_FIRST_FILTER = """
+_FIRST_FILTERS = """
+    create table first_filters as
+    select doc_id, arg_min_null(filter, line) as filter from lines group by doc_id
+"""
+# each sample once, also one that has not been through every filter
+_KEPT = """
     create view kept as
-    select * from lines
-    where filter is not distinct from (select arg_min(lines.filter, lines.line) from lines)
+    select lines.* from lines
+    inner join first_filters
+        on
+            lines.doc_id is not distinct from first_filters.doc_id
+            and lines.filter is not distinct from first_filters.filter
 """
 _SAMPLES = """
     insert into samples
@@ -183,9 +191,13 @@ def read(con: duckdb.DuckDBPyConnection, path: Path) -> LogFacts:
         con.execute(lines, {"path": str(path)})
     except duckdb.InvalidInputException as error:
         raise _bad_line(path, error) from None
-    con.execute(_FIRST_FILTER)
+    con.execute(_FIRST_FILTERS)
+    con.execute(_KEPT)
     con.execute(_SAMPLES)
-    con.execute("insert into prompts select sha256(prompt), any_value(prompt) from kept group by prompt")
+    con.execute(
+        "insert into prompts select sha256(prompt), any_value(prompt) from kept "
+        "where prompt is not null group by prompt"
+    )
     if graders:
         con.execute(_VERDICTS)
     filters = [name for (name,) in con.execute("select distinct filter from lines order by 1").fetchall()]
@@ -229,7 +241,7 @@ def _facts(path: Path, filters: Sequence[str | None]) -> LogFacts:
         grader_version=f"{results.lm_eval_version or 'unknown'}, task {version}",
         dtype=config.model_dtype.removeprefix("torch.") if config.model_dtype else None,
         context_tokens=results.max_length,
-        started_at=None if results.date is None else datetime.fromtimestamp(results.date, UTC),
+        started_at=_time(results.date),
         stated={
             "task": task,
             "task_version": version,
@@ -253,6 +265,14 @@ def _results(path: Path) -> _Results:
             f"{path}: expected the results file of an lm-eval run, found none ({first}); "
             "move it away to import the samples without it, and name --model"
         ) from None
+
+
+def _time(seconds: float | None) -> datetime | None:
+    """Return a moment of this calendar; None for what is none."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _arguments(model_args: object) -> dict[str, object]:

@@ -194,6 +194,7 @@ def pin(
     "coglake generate --model HuggingFaceTB/SmolLM2-135M-Instruct --engine hf --modes bart --limit 2",
 )
 def generate(  # noqa: PLR0913
+    context: typer.Context,
     *,
     agents: Annotated[
         list[str] | None,
@@ -257,13 +258,16 @@ def generate(  # noqa: PLR0913
             "--base-url", help="openai: address of a server; repeat it to spread the work over several."
         ),
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="openai: requests in flight at one server.")] = 16,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="openai: requests in flight at one server, 16 by default.")
+    ] = None,
     requests_per_minute: Annotated[
         int | None, typer.Option(min=1, help="openai: most requests to one server.")
     ] = None,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=1, help="openai: seconds for one request.")
-    ] = 600,
+        float | None,
+        typer.Option("--timeout", min=1, help="openai: seconds for one request, 600 by default."),
+    ] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="openai: repository or folder of the tokenizer of the server's model.")
     ] = None,
@@ -281,6 +285,7 @@ def generate(  # noqa: PLR0913
     if (model is None) == (not agents):
         raise WrongUsage("expected either --agent or --model")
     if model is None:
+        _require_of_agents(context)
         from store import command_generate
 
         command_generate.run(agents or (), modes or (), dry_run=dry_run, as_json=as_json)
@@ -299,7 +304,7 @@ def generate(  # noqa: PLR0913
             "tensor_parallel": tensor_parallel,
             "data_parallel": data_parallel,
             "prefix_caching": is_prefix_caching,
-            "base_urls": tuple(base_urls or ()),
+            "base_urls": tuple(base_urls) if base_urls else None,
             "concurrency": concurrency,
             "requests_per_minute": requests_per_minute,
             "timeout_s": timeout_s,
@@ -317,6 +322,16 @@ def generate(  # noqa: PLR0913
         repeat=repeat,
     )
     command_generate_model.run(wanted, dry_run=dry_run, as_json=as_json)
+
+
+def _require_of_agents(context: typer.Context) -> None:
+    """Refuse an option that only a model obeys, rather than let it do nothing."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        if parameter.name not in ("agents", "modes", "benchmark", "dry_run", "as_json"):
+            raise WrongUsage(f"{parameter.opts[0]} goes with --model, found it beside --agent: leave it out")
 
 
 @_command("coglake task weather_prediction_hmmr -o tasks")

@@ -26,6 +26,13 @@ from store.settings import home
 from store.usage import require_known
 
 _INTERRUPTED = 130
+_OF_SERVERS = {
+    "base_urls": "--base-url",
+    "concurrency": "--concurrency",
+    "requests_per_minute": "--requests-per-minute",
+    "timeout_s": "--timeout",
+    "tokenizer": "--tokenizer",
+}
 _BATCH_SIZES = {"hf": 16, "openai": 64, "vllm": 1024}
 
 
@@ -36,7 +43,7 @@ class Wanted:
     Attributes
     ----------
     engine
-        Fields of :class:`generate.engines.settings.EngineSettings`.
+        Fields of :class:`generate.engines.settings.EngineSettings`; None for its default.
     name
         What the model is called in the lake; None for its own name.
     shard
@@ -77,6 +84,11 @@ class Asked:
 def run(wanted: Wanted, *, dry_run: bool, as_json: bool) -> None:
     """Ask a model what the lake lacks of its answers."""
     prepared = _prepare(wanted)
+    if idle := [mode for mode in wanted.modes if mode not in {task.mode_id for task in prepared.tasks}]:
+        console.say(
+            f"warning: {', '.join(idle)}: left out, for no question of it is in the lake and none is made "
+            "here: ingest its source first (`coglake ingest --list`)"
+        )
     if dry_run:
         _show_plan(prepared.tasks, prepared.part, as_json=as_json)
         return
@@ -169,10 +181,9 @@ def _settings(wanted: Wanted) -> EngineSettings:
         raise WrongUsage(
             "--engine openai: expected the server's address, such as --base-url http://host:8000/v1"
         )
-    if settings.engine != "openai" and settings.base_urls:
-        raise WrongUsage(
-            f"--base-url: a server is reached with --engine openai, found --engine {settings.engine}"
-        )
+    of_servers = [option for name, option in _OF_SERVERS.items() if name in given]
+    if settings.engine != "openai" and of_servers:
+        raise WrongUsage(f"{of_servers[0]} goes with --engine openai, found --engine {settings.engine}")
     return settings
 
 

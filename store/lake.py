@@ -212,7 +212,7 @@ def batch_parts(lake: Home, run_id: str, table: str) -> list[Path]:
     Raises
     ------
     LakeUnusable
-        If a batch cannot be read, or one of its parts is gone.
+        If a batch cannot be read.
     """
     committed: set[str] = set()
     for path in _parts_in(_run_folder(lake, "batches", run_id)):

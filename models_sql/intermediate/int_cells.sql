@@ -26,7 +26,7 @@ runs as (
 
     -- who acts is a column; nobody does in schedules, imported questions and published scores. The uniform
     -- agent checks its column, and a reference fills its own. A model that was asked here has one for each
-    -- revision and protocol
+    -- revision and protocol; the revision that a server has loaded may be unknown, and is empty then
     select
         *,
         case when agent_kind = 'human' then 'human' else 'model' end as column_kind,
@@ -34,7 +34,9 @@ runs as (
             when kind = 'model'
                 then
                     model_id
-                    || coalesce('@' || left(regexp_replace(model_revision, '^sha256:', ''), 8), '')
+                    || coalesce(
+                        '@' || left(regexp_replace(nullif(model_revision, ''), '^sha256:', ''), 8), ''
+                    )
                     || coalesce(' (' || protocol || ')', '')
             else model_id
         end as column_id
@@ -45,8 +47,8 @@ runs as (
 
 mode_runs as (
 
-    -- one run fills a cell: of several, the last started, then the newest importer, then the one that
-    -- repeats no other; the others stay in metrics
+    -- one run fills a cell: of several, one that repeats no other, since a repeat is there to be compared;
+    -- then the last started, then the newest importer; the others stay in metrics
     select
         runs.*,
         planned.mode_id
@@ -55,9 +57,9 @@ mode_runs as (
         row_number() over (
             partition by runs.column_id, planned.mode_id
             order by
+                coalesce(runs.repeat, 0) asc,
                 runs.started_at desc nulls last,
                 runs.importer_version desc nulls last,
-                runs.repeat asc nulls last,
                 runs.run_id asc
         ) = 1
 

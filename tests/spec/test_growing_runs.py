@@ -63,14 +63,14 @@ def start(lake: Home, run_id: str, mode_id: str, **columns: Any) -> None:
     open_run(lake, pa.Table.from_pylist([row], RUNS))
 
 
-def grow(lake: Home, run_id: str, **tables: Sequence[Row] | pa.Table) -> None:
+def grow(lake: Home, run_id: str, started_at: datetime = NOON, **tables: Sequence[Row] | pa.Table) -> None:
     """Commit one batch."""
     schemas = {"outputs": OUTPUTS, "output_options": OUTPUT_OPTIONS, "steps": STEPS, "prompts": PROMPTS}
     rows = [
         (name, table if isinstance(table, pa.Table) else pa.Table.from_pylist(list(table), schemas[name]))
         for name, table in tables.items()
     ]
-    commit_batch(lake, run_id, rows, n_requests=1, environment={"device": "a test"}, started_at=NOON)
+    commit_batch(lake, run_id, rows, n_requests=1, environment={"device": "a test"}, started_at=started_at)
 
 
 def steps_of(lake: Home, run_id: str) -> pa.Table:
@@ -164,6 +164,21 @@ def model_runs(lake: Home, uniform: dict[str, str]) -> None:
     # the score of legal reports is one minus their error, also where some questions have no answer
     start(lake, "legal", URNS, model_id="legal")
     grow(lake, "legal", outputs=urn_answers(lake, "legal")[::5])
+    start(lake, "refused", URNS, model_id="refused")
+    refusals = [
+        {"status": "too_long", "status_reason": "9,000 tokens"},
+        {"status": "error", "status_reason": "the server is gone"},
+        {"response_text": "1e999"},
+    ]
+    said = urn_answers(lake, "refused")
+    grow(
+        lake,
+        "refused",
+        outputs=[row | {"response_text": None} | how for row, how in zip(said, refusals, strict=False)],
+    )
+    # a server need not say which weights it has loaded
+    start(lake, "served", URNS, model_id="served", model_revision="")
+    grow(lake, "served", outputs=urn_answers(lake, "served"))
 
 
 def import_log(lake: Home, run_id: str, repeat: int, started_at: datetime | None) -> None:
@@ -198,7 +213,8 @@ def drifting_runs(lake: Home, uniform: dict[str, str]) -> None:
     start(lake, "once", "restless_bandit", model_id="drifting", identity="drift")
     start(lake, "again", "restless_bandit", model_id="drifting", identity="drift", repeat=3)
     grow(lake, "once", steps=as_run(steps.slice(0, 150), "once"))
-    grow(lake, "again", steps=steps.set_column(position, STEPS.field("action"), action))
+    changed = steps.set_column(position, STEPS.field("action"), action)
+    grow(lake, "again", NOON + timedelta(days=1), steps=changed)
 
 
 @pytest.fixture(scope="module")
@@ -373,6 +389,14 @@ def test_reports_in_words_are_read_and_what_was_not_asked_is_planned(grown):
     }
 
 
+@pytest.mark.parametrize("metric", ["posterior_mae", "posterior_score", "posterior_score_trimmed"])
+def test_a_report_that_was_refused_or_is_infinite_is_counted_by_why(grown, metric):
+    found = metrics_of(grown.lake, "refused")[metric]
+    n_planned = found["n_planned"]
+    counts = {name: found[name] for name in ("n_scored", "n_too_long", "n_unparsed", "n_error")}
+    assert counts == {"n_scored": 0, "n_too_long": 1, "n_unparsed": 1, "n_error": n_planned - 2}
+
+
 def test_an_imported_log_of_some_questions_is_planned_in_full(grown):
     own, imported = (metrics_of(grown.lake, run_id) for run_id in ("urns", "log-a"))
     for metric, row in imported.items():
@@ -414,6 +438,8 @@ def test_a_column_is_a_model_at_a_revision_under_a_protocol(grown):
         "uncounted@01234567 (chat)": "uncounted",
         "unsaid@01234567 (chat)": "unsaid",
         "legal@01234567 (chat)": "legal",
+        "refused@01234567 (chat)": "refused",
+        "served (chat)": "served",
         "logged": "logged",
     }
 
@@ -454,6 +480,10 @@ def test_a_repeated_run_is_compared_decision_by_decision(grown):
             "max_abs_logprob_difference_nats": None,
         }
     ]
+
+
+def test_a_repeated_run_takes_no_cell_from_the_first(grown):
+    assert cell(grown.lake, "drifting@01234567 (chat)", "restless_bandit")["run_id"] == "once"
 
 
 # ---- builds ----

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 import store.export
 import store.lake
+from generate.contract import EngineFacts
 from ingest.pipeline import SourceReport
-from store import command_demo, command_ingest, errors, query
+from store import command_demo, command_generate_model, command_ingest, errors, query
 from store.build import BuildReport, build
 from store.cli import app
 from store.lake import append, ensure_schema_parts
@@ -28,6 +29,8 @@ COMMANDS = (
     "ingest",
     "pin",
     "generate",
+    "task",
+    "import",
     "fit",
     "build",
     "export",
@@ -45,10 +48,10 @@ TABLE_3 = """
     select 'cue' as mode_id, '†' as reference_mark, 'human fit' as reference_type;
     create table table_3 as
     from (values
-        ('cue', 'uniform', 'uniform', 2.197::double, 'complete', '2.197', null, 'a'),
-        ('cue', 'org/model,1', 'model', 'inf', 'complete', '+∞', null, 'a'),
-        ('cue', 'half', 'model', null, 'part.', 'part.', '0.206s', 'a')
-    ) as t(mode_id, column_id, column_kind, value, status, printed, printed_partial, scorer_sha);
+        ('cue', 'uniform', 'uniform', null, 2.197::double, 'complete', '2.197', null, 'a'),
+        ('cue', 'org/model,1', 'model', 'org/model', 'inf', 'complete', '+∞', null, 'a'),
+        ('cue', 'half', 'model', 'org/model', null, 'part.', 'part.', '0.206s', 'a')
+    ) as t(mode_id, column_id, column_kind, model_id, value, status, printed, printed_partial, scorer_sha);
     create view raw_runs as select * from read_parquet('{raw}/runs/*/*.parquet');
     create table build_log (
         invocation_id varchar, command varchar, is_full boolean, started_at timestamptz,
@@ -234,6 +237,48 @@ def test_help_does_not_even_load_duckdb():
     )
 
 
+# --- generate ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--agent", "uniform", "--limit", "2"), "--limit goes with --model, found it beside --agent"),
+        (("--agent", "uniform", "--engine", "vllm"), "--engine goes with --model, found it beside --agent"),
+        (
+            ("--model", "m", "--engine", "hf", "--concurrency", "16"),
+            "--concurrency goes with --engine openai",
+        ),
+        (("--model", "m", "--timeout", "600"), "--timeout goes with --engine openai, found --engine vllm"),
+        (("--model", "m", "--tokenizer", "t"), "--tokenizer goes with --engine openai, found --engine vllm"),
+        (("--model", "m", "--base-url", "http://a"), "--base-url goes with --engine openai"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.setenv("COGLAKE_HOME", str(tmp_path / "lake"))
+    monkeypatch.delenv("COGLAKE_DEBUG", raising=False)
+    result = coglake("generate", *arguments)
+
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_mode_that_is_left_out_is_named(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").touch()
+    facts = EngineFacts("hf", "1", "float32", 2048, 2048, has_chat_template=False, n_leading_bos=0)
+    monkeypatch.setattr(command_generate_model, "describe", lambda settings: facts)
+    monkeypatch.setenv("COGLAKE_HOME", str(tmp_path / "lake"))
+    modes = ("--modes", "bayesian_urn", "--modes", "recent_probes")
+    result = coglake("generate", "--model", str(tmp_path), *modes, "--dry-run", "--json")
+
+    assert result.exit_code == 0
+    assert [run["mode_id"] for run in json.loads(result.stdout)["runs"]] == ["bayesian_urn"]
+    assert "warning: recent_probes: left out" in result.stderr
+    assert not (tmp_path / "lake").exists()
+
+
 # --- sql ---
 
 
@@ -343,6 +388,13 @@ def test_a_model_with_a_comma_is_one_model(built):
     result = coglake("export", "table3", "--models", "org/model,1", "-o", "-", "--format", "json")
 
     assert list(json.loads(result.stdout)[0])[5] == "org/model,1"
+
+
+def test_a_model_stands_for_all_its_columns(built):
+    result = coglake("export", "table3", "--models", "org/model", "--format", "json", "-o", "-")
+
+    (row,) = json.loads(result.stdout)
+    assert [column for column in row if column in ("half", "org/model,1")] == ["half", "org/model,1"]
 
 
 def test_export_json_says_where_the_file_is(built, tmp_path):
@@ -664,6 +716,7 @@ def test_demo_says_each_step_and_shows_what_was_played(built, monkeypatch):
         con.execute("alter table s1cogbench_modes add column decimals integer")
         con.execute("update s1cogbench_modes set decimals = 3")
         con.execute("alter table table_3 add column se double")
+        con.execute("alter table table_3 add column value_scored double")
         con.execute("update table_3 set se = 0.01234 where column_id = 'org/model,1'")
         con.execute(
             "create table audit_references as select * from (values ('cue', 'double', 0.5, 0.25, false), "

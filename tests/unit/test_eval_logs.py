@@ -399,6 +399,47 @@ def test_odd_metadata_and_mixed_types_are_read(lake, tmp_path):
     assert verdicts == {"test/0": (None, "error"), "test/2": (None, "error")}
 
 
+def test_a_sample_that_only_another_filter_has_is_kept(lake, tmp_path):
+    lines = [
+        written(0, "Fine", filter="strict"),
+        written(0, "Fine", filter=None),
+        written(1, "Rainy", filter=None),
+        sample(2, (), arguments={}, resps=[], filter="late"),
+    ]
+    path = samples_file(tmp_path / "log", lines)
+    [report] = import_log(lake, "lm-eval", path, asked(lake, [item(n) for n in range(3)]))
+    assert report.n_source_rows == 3
+    # what was asked of the last one the log does not say
+    assert {
+        row["item_id"]: (row["response_text"], row["status_reason"]) for row in rows(lake, "outputs")
+    } == {
+        "test/0": ("Fine", None),
+        "test/1": ("Rainy", None),
+        "test/2": (None, "the log has neither options nor settings of a written answer"),
+    }
+
+
+def test_a_time_outside_the_calendar_is_not_known(lake, tmp_path):
+    path = samples_file(tmp_path / "log", [GOOD], RESULTS | {"date": 1e300})
+    import_log(lake, "lm-eval", path, asked(lake, [item(0)]))
+    assert [run["started_at"] for run in rows(lake, "runs")] == [None]
+
+
+def test_of_one_model_only_one_log_may_lack_its_time(lake, tmp_path):
+    questions = asked(lake, [item(0)])
+    first = samples_file(tmp_path / "first", [GOOD], results=None)
+    second = samples_file(tmp_path / "second", [sample(0, (-2, -1))], results=None)
+    [report] = import_log(lake, "lm-eval", first, questions, model_id="a model")
+    before = raw_hashes(lake)
+    with pytest.raises(WrongUsage, match=f"raw/\\*/run={report.run_id}"):
+        import_log(lake, "lm-eval", second, questions, model_id="a model")
+    assert raw_hashes(lake) == before
+    assert import_log(lake, "lm-eval", first, questions, model_id="a model") == []
+    assert import_log(lake, "lm-eval", second, questions, model_id="another model")
+    dated = samples_file(tmp_path / "dated", [sample(0, (-3, -1))])
+    assert import_log(lake, "lm-eval", dated, questions, model_id="a model")
+
+
 GOOD = sample(0, (-1, -2))
 
 

@@ -270,7 +270,28 @@ def test_rows_of_a_batch_that_was_never_finished_do_not_count(lake, monkeypatch)
     monkeypatch.undo()
     assert len(committed(lake, task, "outputs")) == 4
     done(lake, Talker())
-    assert sorted(committed(lake, task, "outputs")["item_id"]) == sorted(f"{SOURCE}/{i}" for i in range(10))
+    outputs, prompts = committed(lake, task, "outputs"), committed(lake, task, "prompts")
+    assert sorted(outputs["item_id"]) == sorted(f"{SOURCE}/{i}" for i in range(10))
+    assert sorted(prompts["prompt_sha256"]) == sorted(outputs["prompt_sha256"])
+
+
+def test_a_model_that_cannot_be_loaded_leaves_no_run(lake):
+    def cannot_be_loaded():
+        raise EngineFailed("no such weights")
+
+    before = part_paths(lake)
+    with pytest.raises(EngineFailed, match="no such weights"):
+        do(
+            lake,
+            WEIGHTS,
+            planned(lake),
+            CHOOSING,
+            cannot_be_loaded,
+            Slice(),
+            lambda *_: None,
+            lambda: False,
+        )
+    assert part_paths(lake) == before
 
 
 def test_a_stop_ends_after_the_batch_in_flight(lake):
@@ -380,9 +401,11 @@ def test_questions_of_a_schedule_need_no_ingest(tmp_path):
 def test_an_environment_is_played_and_its_run_goes_on(tmp_path):
     lake = Home(tmp_path / "lake")
     (task,) = planned(lake, modes=["restless_bandit"])
+    assert count(lake, task, Slice(limit=3)) == (3, 3)
     first, second = Talker(), Talker()
     done(lake, first, Slice(limit=1), tasks=[task], is_stopping=lambda: first.n_calls >= 30)
     (report,) = done(lake, second, Slice(limit=1), tasks=[task])
+    assert count(lake, task, Slice(limit=3)) == (3, None)
     steps = sorted_rows(lake, task, "steps", "episode_id", "step_index")
     assert report.is_whole
     assert len(first.asked) + len(second.asked) == len(steps) == 80
