@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from generate.contract import EngineFacts, Response, ScoredOption
 from store.errors import LakeUnusable
-from store.lake import batch_parts, committed_runs
+from store.lake import committed_paths
 from store.schemas import OUTPUT_OPTIONS, OUTPUTS, PROMPTS
 from store.settings import Home
 
@@ -110,8 +110,7 @@ class PromptBook:
     def __init__(self, lake: Home) -> None:
         # sixteen bytes of a hash tell a lake's prompts apart, and are a quarter of its text
         self._known: set[bytes] = set()
-        paths = [path for run_id in committed_runs(lake) for path in batch_parts(lake, run_id, "prompts")]
-        for path in paths:
+        for path in committed_paths(lake, "prompts"):
             try:
                 with pq.ParquetFile(path) as file:
                     hashes = file.read(columns=["prompt_sha256"])["prompt_sha256"].to_pylist()

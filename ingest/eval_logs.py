@@ -22,7 +22,7 @@ import pyarrow.dataset as ds
 from ingest import inspect_log, lm_eval_log
 from ingest.log_samples import SCHEMA, LogFacts
 from store.errors import LakeUnusable, WrongUsage
-from store.lake import Part, append, commit_parts, committed_runs, part_paths
+from store.lake import Part, append, commit_parts, committed_paths, committed_runs, part_paths
 from store.schemas import RAW_TABLES, RUNS
 from store.settings import Home
 
@@ -341,7 +341,7 @@ def _match(con: duckdb.DuckDBPyConnection, asked: Asked, task: str) -> None:
 
 def _tell_known_prompts(con: duckdb.DuckDBPyConnection, lake: Home) -> None:
     """Make the prompts that the lake has known to the database: each is kept once."""
-    known = [str(path) for path in part_paths(lake, "prompts")]
+    known = [str(path) for path in committed_paths(lake, "prompts")]
     con.execute("create table known (prompt_sha256 varchar)")
     if known:
         con.execute(

@@ -223,6 +223,18 @@ def batch_parts(lake: Home, run_id: str, table: str) -> list[Path]:
     return [path for path in _parts_in(_run_folder(lake, table, run_id)) if _sha256_of(path) in committed]
 
 
+def committed_paths(lake: Home, table: str) -> list[Path]:
+    """Return the parts of one raw table that a run or a batch names, sorted: no other of them counts.
+
+    Raises
+    ------
+    LakeUnusable
+        If a folder of the lake cannot be listed.
+    """
+    named = _named_parts(lake)
+    return [path for path in part_paths(lake, table) if (_run_id(path.parent), _sha256_of(path)) in named]
+
+
 @contextmanager
 def only_writer(lake: Home, name: str) -> Iterator[None]:
     """Keep a second process from doing the same work at the same time.
@@ -728,16 +740,20 @@ def _runs_committed_twice(lake: Home) -> Iterator[Finding]:
             )
 
 
-def _missing_parts(lake: Home) -> Iterator[Finding]:
-    # a run is written last: read first, it names no part that its writer has still to write
-    named = {
+def _named_parts(lake: Home) -> set[tuple[str, str]]:
+    """Return run and hash of every part that a run or, of a run that grows, a batch names."""
+    return {
         (run["run_id"], sha256)
-        # what a batch is for a run that grows, a run is for all others
         for table in ("runs", "batches")
         for path in part_paths(lake, table)
         for run in _rows_in(path, ["run_id", "parts"])
         for sha256 in run["parts"] or ()
     }
+
+
+def _missing_parts(lake: Home) -> Iterator[Finding]:
+    # a run is written last: read first, it names no part that its writer has still to write
+    named = _named_parts(lake)
     present = {(_run_id(path.parent), _sha256_of(path)) for path in part_paths(lake)}
     for run_id, sha256 in sorted(named - present):
         # a run does not say of which table its parts are

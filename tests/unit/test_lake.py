@@ -100,6 +100,31 @@ def test_a_part_is_named_by_run_and_by_the_sha256_of_its_bytes(lake):
     assert pq.ParquetFile(part.path).schema_arrow.equals(RAW_TABLES["fits"])
 
 
+def test_parts_that_nobody_committed_are_not_among_those_that_count(lake):
+    commit(lake, "r1")
+    stray = raw.append(lake, "fits", fits((7.0,)), "r1")
+    raw.append(lake, "fits", fits((8.0,)), "r2")
+    counted = raw.committed_paths(lake, "fits")
+    assert len(counted) == 1
+    assert stray.path not in counted
+
+
+def test_a_batch_commits_its_parts_and_no_others(lake):
+    run = run_row("grows")
+    raw.open_run(lake, run)
+    raw.append(lake, "fits", fits((7.0,)), "grows")
+    started = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    for value in (1.0, 2.0):
+        raw.commit_batch(
+            lake, "grows", [("fits", fits((value,)))], n_requests=1, environment={}, started_at=started
+        )
+    raw.open_run(lake, run)
+    paths = raw.batch_parts(lake, "grows", "fits")
+    assert sorted(pl.read_parquet(paths, hive_partitioning=False)["value"]) == [1.0, 2.0]
+    assert raw.committed_paths(lake, "fits") == paths
+    assert len(raw.part_paths(lake, "runs")) == 1
+
+
 def test_the_same_rows_twice_are_one_part(lake):
     first = raw.append(lake, "fits", fits(), "r1")
     second = raw.append(lake, "fits", fits(), "r1")
