@@ -419,7 +419,7 @@ def test_one_failing_request_is_an_error_row(engine, monkeypatch, responses):
 
     def failing(prompts, *arguments, **keywords):
         if any(tuple(prompt["prompt_token_ids"][: len(bad)]) == bad for prompt in prompts):
-            raise ValueError("no such\ntoken")
+            raise ValueError("no such token\nand what came of it")
         return generate(prompts, *arguments, **keywords)
 
     monkeypatch.setattr(engine.llm, "generate", failing)
