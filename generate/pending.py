@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from generate.questions import Brought
-from store.lake import batch_parts
+from store.lake import batch_parts, run_parts
 from store.settings import Home
 
 
@@ -132,8 +132,7 @@ def _parts(lake: Home, questions: Questions) -> list[Path]:
     return [
         path
         for run_id, run in sorted(questions.brought.items())
-        for path in sorted((lake.raw / "items" / f"run={run_id}").glob("part-*.parquet"))
-        if run.parts is None or path.stem.removeprefix("part-") in run.parts
+        for path in run_parts(lake, "items", run_id, run.parts)
     ]
 
 

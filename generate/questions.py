@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from store.errors import LakeUnusable
-from store.lake import part_paths
+from store.lake import part_paths, run_parts
 from store.schemas import RAW_TABLES, RUNS
 from store.settings import Home
 
@@ -162,8 +162,7 @@ def rows_of_run(
         If a part cannot be read.
     """
     schema = RAW_TABLES[table]
-    paths = sorted((lake.raw / table / f"run={run_id}").glob("part-*.parquet"))
-    parts = [str(path) for path in paths if committed is None or path.stem.removeprefix("part-") in committed]
+    parts = [str(path) for path in run_parts(lake, table, run_id, committed)]
     if not parts:
         return schema.empty_table().select(columns or schema.names)
     try:

@@ -16,6 +16,7 @@ from generate.schedule import load_schedules
 from store import console
 from store.errors import LakeUnusable, WrongUsage
 from store.formats import to_json
+from store.lake import run_parts
 from store.lm_eval_task import write_task
 from store.schemas import ITEMS
 from store.settings import Home, home
@@ -83,8 +84,7 @@ def questions_of(lake: Home, mode_id: str) -> Questions:
     parts = [
         path
         for run_id, run in sorted(brought.items())
-        for path in sorted((lake.raw / "items" / f"run={run_id}").glob("part-*.parquet"))
-        if run.parts is None or path.stem.removeprefix("part-") in run.parts
+        for path in run_parts(lake, "items", run_id, run.parts)
     ]
     if not parts:
         raise WrongUsage(f"{mode_id}: its questions are not in the lake: `coglake ingest {source_id}`")

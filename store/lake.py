@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -220,7 +220,19 @@ def batch_parts(lake: Home, run_id: str, table: str) -> list[Path]:
         if not found:
             raise LakeUnusable(f"{path}: cannot be read; run `coglake doctor`")
         committed.update(sha256 for row in found for sha256 in row["parts"])
-    return [path for path in _parts_in(_run_folder(lake, table, run_id)) if _sha256_of(path) in committed]
+    return run_parts(lake, table, run_id, committed)
+
+
+def run_parts(lake: Home, table: str, run_id: str, committed: Collection[str] | None) -> list[Path]:
+    """Return the parts of one raw table that a run committed, sorted.
+
+    Parameters
+    ----------
+    committed
+        Hashes of the run's parts; None for a run of an older version, which names none: all count.
+    """
+    parts = _parts_in(_run_folder(lake, table, run_id))
+    return [path for path in parts if committed is None or _sha256_of(path) in committed]
 
 
 def committed_paths(lake: Home, table: str) -> list[Path]:
