@@ -4,8 +4,9 @@
 {#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what
     it reads, is its version: scorer_sha. A build reads the parts that this version has not scored yet, and
     only those that hold a mode of the rule; once a run that grows has more decisions, all of its parts again. Without a raw table the rule reads both: steps of modes that are
-    played, outputs of the others. Without a name it is what all rules over the raw table share. -#}
-{% macro scored_rule(rule_name, raw_table=none) %}
+    played, outputs of the others. Without a name it is what all rules over the raw table share. `benchmark` says
+    whose manifest declares the rule's modes. -#}
+{% macro scored_rule(rule_name, raw_table=none, benchmark='s1cogbench') %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}
 {%- set parts = ref('stg_parts') -%}
@@ -18,7 +19,7 @@ select
     {%- endif %}
     '{{ scorer_sha }}' as scorer_sha
 from (
-{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, parts, scorer_sha)) }}
+{{ rule | replace(is_new_part(), new_parts(rule_name, raw_table, parts, scorer_sha, benchmark)) }}
 ) as scored
 {%- if raw_table != 'outputs' %}
 left join (
@@ -36,13 +37,13 @@ left join (
 {% macro is_new_part() %}true /* parts still to be scored */{% endmacro %}
 
 
-{% macro new_parts(rule_name, raw_table, parts, scorer_sha) %}
+{% macro new_parts(rule_name, raw_table, parts, scorer_sha, benchmark) %}
 {%- if execute and model.resource_type == 'model' -%}
     {%- set to_score -%}
         select distinct parts.part_id
         from {{ parts }} as parts
         {%- if rule_name %}
-        inner join {{ ref('s1cogbench_metrics') }} as metrics on parts.mode_id = metrics.mode_id
+        inner join ({{ rules_of(benchmark) }}) as metrics on parts.mode_id = metrics.mode_id
         {%- endif %}
         {%- if not raw_table %}
         inner join {{ ref('s1cogbench_modes') }} as modes on parts.mode_id = modes.mode_id
@@ -316,10 +317,27 @@ left join (
 
 
 {#- Modes whose metrics use one rule: which raw rows the rule has to score. -#}
-{% macro modes_scored_by(rule) %}
+{% macro modes_scored_by(rule, benchmark='s1cogbench') %}
     select distinct metrics.mode_id
-    from {{ ref('s1cogbench_metrics') }} as metrics
+    from ({{ rules_of(benchmark) }}) as metrics
     where metrics.rule = '{{ rule }}'
+{% endmacro %}
+
+
+{#- Modes, or data sets, of a benchmark with the rules that score them. -#}
+{% macro rules_of(benchmark) %}
+    {%- if benchmark == 'cognirank' %}
+    select
+        datasets.dataset_id as mode_id,
+        metrics.rule
+    from {{ ref('cognirank_metrics') }} as metrics
+    inner join {{ ref('cognirank_datasets') }} as datasets on metrics.component_id = datasets.component_id
+    {%- else %}
+    select
+        mode_id,
+        rule
+    from {{ ref('s1cogbench_metrics') }}
+    {%- endif %}
 {% endmacro %}
 
 

@@ -25,6 +25,7 @@ ITEMS = pa.schema(
         pa.field("support_high", pa.float64()),
         pa.field("target", pa.float64()),
         pa.field("facts_json", pa.string()),
+        pa.field("max_response_tokens", pa.int32()),
         pa.field("weight", pa.float64(), nullable=False),
     ]
 )
@@ -62,6 +63,7 @@ RUNS = pa.schema(
         pa.field("context_effective_tokens", pa.int32()),
         pa.field("seed", pa.int64()),
         pa.field("repeat", pa.int32()),
+        pa.field("evaluation_id", pa.string()),
         pa.field("identity_sha256", pa.string()),
         pa.field("identity_json", pa.string()),
         pa.field("source_id", pa.string()),
@@ -186,10 +188,13 @@ VERDICTS = pa.schema(
     [
         pa.field("run_id", pa.string(), nullable=False),
         pa.field("item_id", pa.string(), nullable=False),
+        pa.field("mode_id", pa.string()),
         pa.field("episode_id", pa.string(), nullable=False),
         pa.field("grader_id", pa.string(), nullable=False),
         pa.field("grader_version", pa.string(), nullable=False),
+        pa.field("answer_rule", pa.string()),
         pa.field("verdict", pa.float64()),
+        pa.field("duration_s", pa.float64()),
         pa.field("status", pa.string(), nullable=False),
         pa.field("status_reason", pa.string()),
     ]
