@@ -12,20 +12,25 @@ from ingest.cogbench import CogBenchImporter
 from ingest.contract import Imported, Importer, JoiningImporter, StreamingImporter
 from ingest.discounting import DelayDiscountingImporter
 from ingest.fetch import Fetcher, cache_path, needs_login
+from ingest.marc import GridPuzzleImporter
 from ingest.mouselab import MouselabImporter
 from ingest.multi_attribute import MultiAttributeImporter
 from ingest.nonliteral import NonliteralImporter
 from ingest.politeness import PolitenessImporter
 from ingest.pragmatics import PragmaticsImporter
+from ingest.procedural_pile import ProceduralPileImporter
 from ingest.psych_101 import PsychImporter
 from ingest.rlwm import PictureLearningImporter
 from ingest.self_regulation import SelfRegulationImporter
+from ingest.smolcua import ComputerUseImporter
 from ingest.tomi import ToMiImporter
+from ingest.ttm import TheoryOfMindImporter
 from ingest.wcst import CardSortingImporter
 from ingest.weather import WeatherImporter
 from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, StoreError
 from store.lake import Part, append, commit, commit_parts, committed_runs, part_paths
 from store.manifest import PinnedFile, Source
+from store.protocol import load_components, load_datasets
 from store.schemas import RUNS
 from store.settings import Home
 
@@ -36,20 +41,27 @@ IMPORTERS: dict[str, Importer | JoiningImporter | StreamingImporter] = {
     "hbayesdm": DelayDiscountingImporter(),
     "hmmr": WeatherImporter(),
     "hyperbole": NonliteralImporter(),
+    "marc": GridPuzzleImporter(),
+    "marc_like": GridPuzzleImporter(),
     "mouselab": MouselabImporter(),
     "multinomineq": MultiAttributeImporter(),
+    "pile_like": ProceduralPileImporter(),
     "polite_speaker": PolitenessImporter(),
     "pragmatics": PragmaticsImporter(),
+    "procedural_pile": ProceduralPileImporter(),
     "psych_101": PsychImporter(),
     "psych_101_test": PsychImporter(),
     "rlwm": PictureLearningImporter(),
     "self_regulation": SelfRegulationImporter(),
+    "smolcua": ComputerUseImporter(),
+    "smolcua_like": ComputerUseImporter(),
     "tomi": ToMiImporter(),
+    "ttm": TheoryOfMindImporter(),
+    "ttm_like": TheoryOfMindImporter(),
     "wcst_prl": CardSortingImporter(),
 }
 
-# repositories of importers whose files may have no pin, since not every account sees them
-UPSTREAMS = {"psych_101": "marcelbinz/Psych-101", "psych_101_test": "marcelbinz/Psych-101-test"}
+_UPSTREAMS = {"psych_101": "marcelbinz/Psych-101", "psych_101_test": "marcelbinz/Psych-101-test"}
 
 OnProgress = Callable[[str, int, int, str], None]
 """Called after each file with source id, files done, files in all and the file's path."""
@@ -123,6 +135,23 @@ class _Plan:
 
     new: tuple[PinnedFile, ...]
     present: tuple[PinnedFile, ...]
+
+
+def upstream(source_id: str) -> str | None:
+    """Return what ``coglake pin SOURCE`` is told to pin the files of an importer; None if nobody knows.
+
+    Some have no pin here: not every account sees them, or the names of their files are not public.
+
+    Raises
+    ------
+    InvalidSource
+        If the protocol of CogniRank cannot be read.
+    """
+    for dataset in load_datasets().values():
+        if dataset.source_id == source_id and not dataset.is_stand_in:
+            component = load_components()[dataset.component_id]
+            return f"{component.repo} --revision {component.revision}"
+    return _UPSTREAMS.get(source_id)
 
 
 def ingest(

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from ingest.pipeline import UPSTREAMS, SourceReport, ingest, listing
+from generate import standins
+from ingest.pipeline import IMPORTERS, OnProgress, SourceReport, ingest, listing, upstream
 from store import console
-from store.errors import SourceUnavailable, StoreError, WrongUsage
+from store.errors import InvalidSource, LakeUnusable, SourceUnavailable, StoreError, WrongUsage
 from store.formats import Sheet, to_json
 from store.manifest import Source, load_sources
-from store.settings import home
+from store.settings import Home, home
 from store.usage import require_known
 
 _REPORT = (
@@ -21,6 +22,8 @@ _REPORT = (
     "notes",
 )
 _N_NOTES_SHOWN = 5
+# below the lake: a mirror of what is made rather than fetched
+_MADE = "standin_mirror"
 
 
 def list_sources(names: Sequence[str], *, as_json: bool) -> None:
@@ -56,14 +59,17 @@ def run(names: Sequence[str], mirror: str | None, *, dry_run: bool, as_json: boo
     with console.progress("ingest") as step:
         for source in _choose(load_sources(), names):
             try:
-                reports += ingest(
+                report = _ingest(
                     home(),
-                    [source],
-                    mirror=mirror,
+                    source,
+                    mirror,
                     dry_run=dry_run,
                     on_progress=lambda source_id, done, total, path: step(done, total, f"{source_id} {path}"),
                 )
-                errors += reports[-1].failures
+                reports.append(report)
+                errors += report.failures
+            except InvalidSource as error:
+                errors.append(error)
             except SourceUnavailable as error:
                 errors.append(error)
                 if not source.gated:
@@ -80,21 +86,51 @@ def run(names: Sequence[str], mirror: str | None, *, dry_run: bool, as_json: boo
         raise errors[0]
 
 
+def ingest_stand_in(lake: Home, source: Source, on_progress: OnProgress | None = None) -> SourceReport:
+    """Make the file of a stand-in, unless the lake has its rows, and ingest it.
+
+    Raises
+    ------
+    InvalidSource
+        If there is no such stand-in, or its generator makes anything but the pinned bytes.
+    LakeUnusable
+        If the lake cannot be written.
+    """
+    folder = lake.root / _MADE
+    if ingest(lake, [source], dry_run=True)[0].n_new_files:
+        try:
+            standins.write(source.id, folder)
+        except OSError as error:
+            raise LakeUnusable(f"cannot use {folder}: {error.strerror or error}") from None
+    mirror = str(folder) if folder.is_dir() else None
+    [report] = ingest(lake, [source], mirror=mirror, on_progress=on_progress)
+    return report
+
+
+def _ingest(
+    lake: Home, source: Source, mirror: str | None, *, dry_run: bool, on_progress: OnProgress
+) -> SourceReport:
+    if source.id in standins.MAKERS and not dry_run:
+        return ingest_stand_in(lake, source, on_progress)
+    [report] = ingest(lake, [source], mirror=mirror, dry_run=dry_run, on_progress=on_progress)
+    return report
+
+
 def _mebibytes(n_bytes: int | None) -> str:
     return "not known" if n_bytes is None else f"{n_bytes / 2**20:.2f}"
 
 
 def _choose(known: Mapping[str, Source], names: Sequence[str]) -> list[Source]:
     for name in names:
-        if name in UPSTREAMS and name not in known:
+        if name not in known and name in IMPORTERS and (repository := upstream(name)) is not None:
             raise WrongUsage(
-                f"{name}: not pinned yet: `coglake pin {name} {UPSTREAMS[name]} --write` does that, with "
+                f"{name}: not pinned yet: `coglake pin {name} {repository} --write` does that, with "
                 "HF_TOKEN of an account that may read it"
             )
     require_known("source", names, known, "`coglake ingest --list` shows all")
     if names:
         return [known[name] for name in dict.fromkeys(names)]
-    # nobody but this project has the bytes of a generated source: its own command brings them in
+    # what this project makes for want of the published is only there for those who ask for it by name
     return [source for source in known.values() if source.kind != "generated"]
 
 
