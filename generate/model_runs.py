@@ -63,6 +63,10 @@ class ModelTask:
         0, or a number that tells a repeated run from the first.
     facts
         What the engine says of itself.
+    evaluation_id
+        What this run is a part of; None if it stands alone.
+    is_one_batch
+        Whether the answers are kept once all are there: a run that is stopped before starts anew.
     """
 
     mode_id: str
@@ -72,6 +76,8 @@ class ModelTask:
     repeat: int
     run_id: str
     facts: EngineFacts
+    evaluation_id: str | None = None
+    is_one_batch: bool = False
 
     @property
     def environment(self) -> AnyEnvironment | None:
@@ -147,25 +153,36 @@ def plan(
         of_items = _of_source(lake, runs, mode_id, source_id) if schedule is None else _of_schedule(schedule)
         if of_items is None:
             continue
-        identity = {
-            "model_id": weights.model_id,
-            "model_revision": weights.revision,
-            "engine": facts.name,
-            "engine_version": facts.version,
-            "dtype": facts.dtype,
-            "context_tokens": facts.context_effective_tokens,
-            "engine_settings": dict(facts.decisive),
-            "protocol": protocol_identity(choosing),
-            "mode_id": mode_id,
-            "source_id": source_id,
-            **of_items,
-        }
-        if context_requested_tokens is not None:
-            identity["context_requested_tokens"] = context_requested_tokens
-        digest = hashlib.sha256(json.dumps([identity, repeat], sort_keys=True).encode()).hexdigest()[:12]
-        run_id = f"{run_slug(weights.model_id)}-{mode_id}-{digest}"
+        asked = identity_of(weights, facts, choosing, context_requested_tokens)
+        identity = asked | {"mode_id": mode_id, "source_id": source_id} | of_items
+        run_id = run_id_of(weights, mode_id, identity, repeat)
         tasks.append(ModelTask(mode_id, source_id, schedule, identity, repeat, run_id, facts))
     return tasks
+
+
+def identity_of(
+    weights: Weights, facts: EngineFacts, choosing: Choosing, context_requested_tokens: int | None
+) -> dict[str, Any]:
+    """Return all of a model, an engine and a protocol that may change an answer."""
+    identity = {
+        "model_id": weights.model_id,
+        "model_revision": weights.revision,
+        "engine": facts.name,
+        "engine_version": facts.version,
+        "dtype": facts.dtype,
+        "context_tokens": facts.context_effective_tokens,
+        "engine_settings": dict(facts.decisive),
+        "protocol": protocol_identity(choosing),
+    }
+    if context_requested_tokens is not None:
+        identity["context_requested_tokens"] = context_requested_tokens
+    return identity
+
+
+def run_id_of(weights: Weights, mode_id: str, identity: Mapping[str, Any], repeat: int) -> str:
+    """Return the id of the run that an identity and its repeat name."""
+    digest = hashlib.sha256(json.dumps([identity, repeat], sort_keys=True).encode()).hexdigest()[:12]
+    return f"{run_slug(weights.model_id)}-{mode_id}-{digest}"
 
 
 def _of_schedule(schedule: Schedule) -> dict[str, Any]:
@@ -397,28 +414,42 @@ def _ask(
 ) -> bool:
     """Ask the questions that have no answer yet; return whether all have one now."""
     with pending(lake, _questions(lake, task), part, choosing.batch_size) as found:
+        asked: list[pa.Table] = []
+        heard: list[Response] = []
         n_done = 0
         for questions in found.batches:
-            requests = [
-                _request(prompt, options, choosing)
-                for prompt, options in zip(
-                    questions["prompt"].to_pylist(), questions["legal_options"].to_pylist(), strict=True
-                )
-            ]
-            responses = engine.respond(requests)
-            rows = answer_rows(task.run_id, task.mode_id, questions, responses)
-            writer.write(rows, responses, len(requests))
-            n_done += len(requests)
+            responses = engine.respond([_request(question, choosing) for question in questions.to_pylist()])
+            asked.append(questions)
+            heard += responses
+            n_done += len(responses)
+            if not task.is_one_batch:
+                _keep(task, asked, heard, writer)
             on_progress(n_done, found.n_pending, task.mode_id)
-            if is_stopping():
-                return n_done == found.n_pending
+            if n_done < found.n_pending and is_stopping():
+                return False
+        if asked:
+            _keep(task, asked, heard, writer)
     return True
 
 
-def _request(prompt: str, options: list[str] | None, choosing: Choosing) -> Request:
-    is_scored = bool(options) and choosing.choice != "text"
-    task = Choose(tuple(options or ())) if is_scored else Answer(choosing.max_response_tokens, choosing.stop)
-    return Request(as_prompt(prompt, choosing.is_chat, task), task)
+def _keep(task: ModelTask, asked: list[pa.Table], heard: list[Response], writer: _Writer) -> None:
+    """Commit what was answered as one batch, and forget it here."""
+    rows = answer_rows(task.run_id, task.mode_id, pa.concat_tables(asked), heard)
+    writer.write(rows, heard, len(heard))
+    asked.clear()
+    heard.clear()
+
+
+def _request(question: Mapping[str, Any], choosing: Choosing) -> Request:
+    """Ask a question; its own budget holds where that is smaller than the protocol's."""
+    options, budget = question["legal_options"], question["max_response_tokens"]
+    if options and choosing.choice != "text":
+        task: Answer | Choose = Choose(tuple(options))
+    else:
+        task = Answer(
+            min(budget or choosing.max_response_tokens, choosing.max_response_tokens), choosing.stop
+        )
+    return Request(as_prompt(question["prompt"], choosing.is_chat, task), task)
 
 
 def _play(
@@ -495,6 +526,7 @@ def _run(task: ModelTask, weights: Weights, choosing: Choosing) -> pa.Table:
         "context_effective_tokens": facts.context_effective_tokens,
         "seed": choosing.seed,
         "repeat": task.repeat,
+        "evaluation_id": task.evaluation_id,
         "identity_sha256": task.identity_sha256,
         "identity_json": task.identity_json,
         "source_id": task.source_id,

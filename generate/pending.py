@@ -67,7 +67,7 @@ class Pending:
         Questions of the slice, and those of them without an answer.
     batches
         The latter in the order of the parts. Columns: ``item_id``, ``participant_id``, ``prompt``,
-        ``legal_options``.
+        ``legal_options``, ``max_response_tokens`` (the question's own budget, null if it has none).
     """
 
     n_chosen: int
@@ -118,11 +118,15 @@ def templates_of(lake: Home, questions: Questions) -> list[str] | None:
 
 def _view_asked(con: duckdb.DuckDBPyConnection, lake: Home, questions: Questions) -> None:
     """Name the questions of the test that have a prompt."""
+    items = _scan(_parts(lake, questions))
+    # where all parts are of an older version, no question has a budget of its own
+    columns = {name for name, *_ in con.execute(f"describe select * from {items}").fetchall()}
+    budget = "max_response_tokens" if "max_response_tokens" in columns else "null::integer"
     con.execute(
         f"""
         create view asked as
-        select item_id, participant_id, prompt, legal_options, template_sha256
-        from {_scan(_parts(lake, questions))}
+        select item_id, participant_id, prompt, legal_options, template_sha256, {budget} as max_response_tokens
+        from {items}
         where mode_id = '{questions.mode_id}' and coalesce(split, 'test') = 'test' and prompt is not null
         """
     )
@@ -151,7 +155,7 @@ def _row(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
 def _batches(con: duckdb.DuckDBPyConnection, batch_size: int) -> Iterator[pa.Table]:
     relation = con.sql(
         """
-        select asked.item_id, asked.participant_id, asked.prompt, asked.legal_options
+        select asked.item_id, asked.participant_id, asked.prompt, asked.legal_options, asked.max_response_tokens
         from asked semi join pending using (item_id)
         """
     )

@@ -16,6 +16,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from generate.contract import Answer, Message, Request, Response, ResponseStatus
+from generate.engines.own_code import is_refused, needs_code, require_own
 from store.errors import EngineFailed, first_line
 
 LINE_END = "\n"
@@ -276,19 +277,34 @@ class Tokens:
         return min(found)[2] if found else None
 
 
-def load_tokenizer(model: str, revision: str | None) -> Any:  # noqa: ANN401
-    """Return the tokenizer of a repository on the hub or of a folder; code in it is never run.
+def load_tokenizer(model: str, revision: str | None, *, trust_remote_code: bool = False) -> Any:  # noqa: ANN401
+    """Return the tokenizer of a repository on the hub or of a folder.
+
+    Parameters
+    ----------
+    trust_remote_code
+        Run code that comes with it, if any does.
 
     Raises
     ------
     EngineFailed
-        If there is none, or it needs code of the repository.
+        If there is none, or it needs code that may not be run.
     """
     transformers = import_module("transformers")
     try:
-        return transformers.AutoTokenizer.from_pretrained(model, revision=revision, trust_remote_code=False)
+        if trust_remote_code:
+            auto = import_module("transformers.models.auto.tokenization_auto")
+            written = auto.get_tokenizer_config(model, revision=revision)
+            require_own(model, written.get("auto_map"))
+        return transformers.AutoTokenizer.from_pretrained(
+            model, revision=revision, trust_remote_code=trust_remote_code
+        )
+    except EngineFailed:
+        raise
     # the kinds are many: missing files, gated repositories, broken JSON, unknown classes
     except Exception as error:
+        if not trust_remote_code and is_refused(error):
+            raise needs_code(model) from error
         raise EngineFailed(
             f"tokenizer of {model} cannot be loaded: {first_line(error)}; name a folder, or a repository on "
             "the hub, that holds one"

@@ -1,6 +1,7 @@
 """Which model exactly is meant: a folder by what is in it, a repository on the hub by its commit."""
 
 import hashlib
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ _DESCRIPTIONS = (
     "chat_template*",
     "additional_chat_templates/*",
 )
+# and where a configuration names classes of the model's own, the code in which they are
+_CODE = ("*.py",)
+_NAMING_CODE = ("config.json", "tokenizer_config.json")
 _OF_A_TRAINING = ("training_args.bin", "optimizer.bin", "scheduler.bin")
 
 _COMMIT = re.compile(r"[0-9a-fA-F]{40}")
@@ -65,8 +69,10 @@ def resolve(model: str, revision: str | None = None, *, name: str | None = None)
     """Return which model is meant, fixed before anything runs.
 
     A folder is hashed: its revision is the SHA-256 of what ``sha256sum`` prints of the files that decide an
-    answer (weights, configurations, tokenizer and chat template), in the order of their names. A branch or
-    tag of a repository becomes its commit. That costs one request, and none for a commit.
+    answer (weights, configurations, tokenizer and chat template), in the order of their names. Python files
+    right in the folder are among them if a configuration names classes of the model's own (``auto_map``),
+    whether or not they are run. A branch or tag of a repository becomes its commit. That costs one request,
+    and none for a commit.
 
     Parameters
     ----------
@@ -132,7 +138,8 @@ def _folder_sha256(folder: Path) -> str:
             for path in (*folder.iterdir(), *folder.glob("additional_chat_templates/*"))
             if path.is_file()
         )
-        decisive = [name for name in names if _is_any(name, _WEIGHTS + _DESCRIPTIONS)]
+        patterns = _WEIGHTS + _DESCRIPTIONS + (_CODE if _names_code(folder) else ())
+        decisive = [name for name in names if _is_any(name, patterns)]
         decisive = [name for name in decisive if name not in _OF_A_TRAINING]
         _require_model(folder, decisive)
         with ThreadPoolExecutor(_N_HASHING_THREADS) as pool:
@@ -141,6 +148,20 @@ def _folder_sha256(folder: Path) -> str:
         raise EngineFailed(f"cannot read {error.filename or folder}: {error.strerror}") from None
     lines = (f"{sha256}  {name}\n" for name, sha256 in zip(decisive, hashes, strict=True))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _names_code(folder: Path) -> bool:
+    """Tell whether a configuration in the folder names classes of the model's own."""
+    return any("auto_map" in _object(folder / name) for name in _NAMING_CODE)
+
+
+def _object(path: Path) -> dict[str, object]:
+    """Return a JSON object; an empty one where there is none, of which an engine says more."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _require_model(folder: Path, names: list[str]) -> None:

@@ -67,6 +67,13 @@ class Engine(StrEnum):
     OPENAI = "openai"
 
 
+class LocalEngine(StrEnum):
+    """What runs a model on this machine."""
+
+    VLLM = "vllm"
+    HF = "hf"
+
+
 class PromptFormat(StrEnum):
     """How a prompt reaches a model."""
 
@@ -334,6 +341,136 @@ def _require_of_agents(context: typer.Context) -> None:
             raise WrongUsage(f"{parameter.opts[0]} goes with --model, found it beside --agent: leave it out")
 
 
+@_command(
+    "coglake cognirank --models org/one org/two --stand-in all --output-dir comparison",
+    "coglake cognirank --verify",
+)
+def cognirank(  # noqa: PLR0913
+    context: typer.Context,
+    *,
+    more_models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]...", help="More models, after --models.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A repository of the Hugging Face hub, or a folder.")
+    ] = None,
+    models: Annotated[
+        list[str] | None, typer.Option(help="The first of several models, which run one after another.")
+    ] = None,
+    model_revision: Annotated[
+        str | None,
+        typer.Option(
+            help="Commit, branch or tag of the only model; it is resolved to a commit before anything runs."
+        ),
+    ] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Folder of the results; new or empty.")] = None,
+    is_resumed: Annotated[
+        bool, typer.Option("--resume", help="Go on with the results in --output-dir.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print protocol, questions and revisions, and do nothing.")
+    ] = False,
+    is_verified: Annotated[
+        bool, typer.Option("--verify", help="Compare every pin with what is here, and do nothing else.")
+    ] = False,
+    is_listing: Annotated[
+        bool,
+        typer.Option("--print-requirements", help="Print what inference and the verifier need, and stop."),
+    ] = False,
+    extract_only: Annotated[
+        Path | None, typer.Option(help="Write protocol, prompts and scoring into this folder, and stop.")
+    ] = None,
+    eval_context: Annotated[
+        int,
+        typer.Option(min=0, help="Tokens of prompt and response; 0 is the model's own, at most 4096."),
+    ] = 4096,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="Run code that comes with a model; the run records it."),
+    ] = False,
+    engine: Annotated[LocalEngine, typer.Option(help="What runs the models.")] = LocalEngine.VLLM,
+    dtype: Annotated[
+        Dtype, typer.Option(help="Another than bfloat16 is recorded as a deviation.")
+    ] = Dtype.BFLOAT16,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only so many questions of each component: there is no composite then."),
+    ] = None,
+    stand_ins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stand-in",
+            help="A component that is asked this project's own questions, or all; repeat it for several.",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=0, help="Ask all again as another evaluation of this number.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate models on CogniRank: four components, one composite, no score for what is not complete."""
+    from store import command_cognirank_look as look
+
+    _require_of_look(context)
+    if is_verified:
+        look.verify(as_json=as_json)
+    elif is_listing:
+        look.print_requirements(as_json=as_json)
+    elif extract_only is not None:
+        look.extract(extract_only, as_json=as_json)
+    else:
+        from store import command_cognirank
+
+        wanted = command_cognirank.wanted(
+            models=[*([model] if model is not None else []), *(models or ()), *(more_models or ())],
+            revision=model_revision,
+            output=output_dir,
+            is_resumed=is_resumed,
+            asking={
+                "engine": engine.value,
+                "dtype": dtype.value,
+                "context_tokens": eval_context,
+                "trust_remote_code": trust_remote_code,
+                "limit": limit,
+                "repeat": repeat,
+            },
+            stand_ins=stand_ins or (),
+        )
+        if dry_run:
+            look.dry_run(wanted, as_json=as_json)
+        else:
+            command_cognirank.run(wanted, as_json=as_json)
+
+
+def _require_of_look(context: typer.Context) -> None:
+    """Refuse an option that does nothing beside one that only looks; a plan obeys the most."""
+    given = {
+        parameter.name: next(iter(parameter.opts)) if parameter.param_type_name == "option" else "MODEL"
+        for parameter in context.command.params
+        for source in [context.get_parameter_source(parameter.name or "")]
+        if source is not None and source.name == "COMMANDLINE"
+    }
+    looks = [name for name in ("is_verified", "is_listing", "extract_only", "dry_run") if name in given]
+    for name in looks[:1]:
+        obeyed = set(given) - set(looks) if name == "dry_run" else {"as_json"}
+        for other in given.keys() - obeyed - {name}:
+            raise WrongUsage(f"{given[other]} does nothing beside {given[name]}: leave it out")
+
+
+@_command("coglake grade --models org/model")
+def grade(
+    *,
+    models: Annotated[
+        list[str] | None, typer.Option(help="A model as the lake calls it; repeat it for several.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let the graders grade what models answered and no verdict is there of."""
+    from store import command_grade
+
+    command_grade.run(models, as_json=as_json)
+
+
 @_command("coglake task weather_prediction_hmmr -o tasks")
 def task(
     *,
@@ -413,7 +550,7 @@ def export(
     form: Annotated[Format, typer.Option("--format", help="Form of the file.")] = Format.CSV,
     models: Annotated[
         list[str] | None,
-        typer.Option(help="A column of Table 3, or a shell pattern of columns; repeat it for several."),
+        typer.Option(help="A model or column of the table, or a shell pattern; repeat it for several."),
     ] = None,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="In a partial cell, print what could be scored, marked s.")
@@ -431,10 +568,12 @@ def export(
     from store.database import connect
     from store.freshness import require_fresh
 
-    if what in (Exportable.COGNISCORE, Exportable.LEARNING):
-        raise NothingToExport(f"{what}: this version computes no such table; table3 and metrics are there")
-    if what is not Exportable.TABLE3 and (models or allow_partial):
-        raise WrongUsage(f"--models and --allow-partial belong to table3, not to {what}")
+    if what is Exportable.LEARNING:
+        raise NothingToExport(
+            f"{what}: this version computes no such table; table3, metrics and cogniscore are there"
+        )
+    if what is Exportable.METRICS and (models or allow_partial):
+        raise WrongUsage(f"--models and --allow-partial belong to table3 and cogniscore, not to {what}")
     if as_json and output == "-":
         raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
     con = connect(home())
@@ -442,6 +581,8 @@ def export(
         built = require_fresh(con, home(), project_dir())
         if what is Exportable.TABLE3:
             sheet = tables.export_table3(con, models or (), allow_partial)
+        elif what is Exportable.COGNISCORE:
+            sheet = tables.export_cogniscore(con, models or (), allow_partial)
         else:
             sheet = tables.export_metrics(con)
     finally:

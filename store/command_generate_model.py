@@ -148,7 +148,7 @@ def _prepare(wanted: Wanted) -> _Prepared:
 
 
 def _ask(prepared: _Prepared) -> Asked:
-    with console.progress("generate", has_rate=True) as step, _stop_after_batch() as stops:
+    with console.progress("generate", has_rate=True) as step, stop_after_batch() as stops:
         reports = do(
             home(),
             prepared.weights,
@@ -214,7 +214,7 @@ def _choosing(wanted: Wanted, settings: EngineSettings, *, has_chat_template: bo
 
 
 @contextmanager
-def _stop_after_batch() -> Iterator[list[int]]:
+def stop_after_batch() -> Iterator[list[int]]:
     """Take the first interrupt as a wish to stop after the batch in flight, and the second as an order."""
     stops: list[int] = []
 

@@ -1,7 +1,7 @@
-"""``coglake task``: write the questions of a mode for lm-eval."""
+"""``coglake task``: write the questions of a mode, or of a data set of CogniRank, for lm-eval."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,15 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from generate import evaluation
 from generate.contract import Environment
 from generate.pipeline import ensure_items, item_sources, schedule_run_id
-from generate.questions import item_runs, runs_of
+from generate.questions import Brought, item_runs, runs_of
 from generate.schedule import load_schedules
 from store import console
 from store.errors import LakeUnusable, WrongUsage
 from store.formats import to_json
 from store.lake import run_parts
 from store.lm_eval_task import write_task
+from store.protocol import load_datasets
 from store.schemas import ITEMS
 from store.settings import Home, home
 from store.usage import require_known
@@ -28,10 +30,12 @@ _COLUMNS = ("item_id", "prompt", "legal_options", "credited_options", "target")
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Where the questions of a mode are.
+    """Where the questions of a mode or data set are.
 
     Attributes
     ----------
+    mode_id
+        The mode, or the data set.
     parts
         Files of ``raw/items``; they may hold other modes too.
     """
@@ -44,7 +48,14 @@ class Questions:
 def run(mode_id: str, folder: Path, *, as_json: bool) -> None:
     """Write the task and say how it is run."""
     asked = questions_of(home(), mode_id)
-    written = write_task(folder, mode_id, _rows(asked))
+    rows = _rows(asked)
+    is_dataset = mode_id in load_datasets()
+    if is_dataset and rows["legal_options"].null_count:
+        raise WrongUsage(
+            f"{mode_id}: its answers are texts that coglake itself matches or grades, so no task of lm-eval "
+            "could score them: ask it with `coglake cognirank`"
+        )
+    written = write_task(folder, mode_id, rows, is_normalised=is_dataset)
     if as_json:
         console.write(to_json({"mode_id": mode_id, **{name: getattr(written, name) for name in _REPORT}}))
         return
@@ -58,15 +69,19 @@ def run(mode_id: str, folder: Path, *, as_json: bool) -> None:
 
 
 def questions_of(lake: Home, mode_id: str) -> Questions:
-    """Return where the questions of a mode are; those of a schedule of this project are laid down first.
+    """Return where the questions of a mode or data set are; those of a schedule here are laid down first.
 
     Raises
     ------
     WrongUsage
-        If there is no such mode, it is played step by step, or its questions are not in the lake.
+        If there is no such mode or data set, it is played step by step, or its questions are not in the lake.
     """
+    datasets = load_datasets()
+    if mode_id in datasets:
+        brought = evaluation.questions_of(lake, datasets[mode_id])
+        return _found(lake, mode_id, datasets[mode_id].source_id, brought)
     sources = item_sources()
-    require_known("mode", [mode_id], sources, f"there are {', '.join(sources)}")
+    require_known("mode", [mode_id], [*sources, *datasets], f"there are {', '.join([*sources, *datasets])}")
     source_id = sources[mode_id]
     if source_id is None:
         raise WrongUsage(
@@ -81,6 +96,10 @@ def questions_of(lake: Home, mode_id: str) -> Questions:
     if schedule is not None:
         # of a schedule the version that is declared, whatever others the lake holds
         brought = {run_id: run for run_id, run in brought.items() if run_id == schedule_run_id(schedule)}
+    return _found(lake, mode_id, source_id, brought)
+
+
+def _found(lake: Home, mode_id: str, source_id: str, brought: Mapping[str, Brought]) -> Questions:
     parts = [
         path
         for run_id, run in sorted(brought.items())

@@ -1,4 +1,4 @@
-"""Questions of one mode as a task of lm-evaluation-harness (lm-eval 0.4.12 and later 0.4 releases).
+"""Questions of a mode or data set as a task of lm-evaluation-harness (lm-eval 0.4.12 and later 0.4 releases).
 
 A task is a YAML file, a parquet file with one question per row, and a few lines of Python that open the
 parquet file wherever the folder is moved to: lm-eval itself would look for it below the current folder.
@@ -44,6 +44,11 @@ _NO_RIGHT_ANSWER = (
     "the metric bypass says nothing: `coglake import lm-eval` and `coglake build` score the samples."
 )
 _ONE_RIGHT_ANSWER = "acc is lm-eval's own: it resolves ties by the order of options, and coglake does not."
+_NORMALISED = (
+    "acc takes the sum of an option's log-probabilities, acc_norm the sum per character, acc_bytes the sum "
+    "per byte; ties go to the option listed first, where coglake shares them. Per token is no metric of "
+    "lm-eval, which logs no tokens: coglake computes it of what its own engines answer."
+)
 _REPORT = (
     "A number is asked for and lm-eval does not score it: `coglake import lm-eval` and `coglake build` do."
 )
@@ -78,7 +83,9 @@ class WrittenTask:
     n_without_prompt: int
 
 
-def write_task(folder: Path, mode_id: str, questions: pa.Table) -> WrittenTask:
+def write_task(
+    folder: Path, mode_id: str, questions: pa.Table, *, is_normalised: bool = False
+) -> WrittenTask:
     """Write the questions of one mode as a task; a task of that mode in ``folder`` is replaced.
 
     Parameters
@@ -88,6 +95,8 @@ def write_task(folder: Path, mode_id: str, questions: pa.Table) -> WrittenTask:
     questions
         Columns ``item_id``, ``prompt``, ``legal_options``, ``credited_options`` and ``target`` of
         ``raw/items``.
+    is_normalised
+        Whether right answers also count by the log-probability per character and per byte.
 
     Raises
     ------
@@ -108,7 +117,11 @@ def write_task(folder: Path, mode_id: str, questions: pa.Table) -> WrittenTask:
         raise InvalidSource(f"{mode_id}: expected options in every question or in none, found both")
     name = TASK_PREFIX + mode_id
     data_file = f"{name}.parquet"
-    data, settings = _choices(mode_id, rows) if has_options == {True} else _reports(mode_id, rows)
+    data, settings = (
+        _choices(mode_id, rows, is_normalised=is_normalised)
+        if has_options == {True}
+        else _reports(mode_id, rows)
+    )
     settings = {
         "task": name,
         "custom_dataset": f"!function {_LOADER}.load",
@@ -142,7 +155,9 @@ def terminator(options: list[str]) -> str:
     return TERMINATOR if is_any else ""
 
 
-def _choices(mode_id: str, rows: list[dict[str, Any]]) -> tuple[pa.Table, dict[str, Any]]:
+def _choices(
+    mode_id: str, rows: list[dict[str, Any]], *, is_normalised: bool
+) -> tuple[pa.Table, dict[str, Any]]:
     """Return questions with options, and what the task says of them."""
     for row in rows:
         options = row["legal_options"]
@@ -156,6 +171,10 @@ def _choices(mode_id: str, rows: list[dict[str, Any]]) -> tuple[pa.Table, dict[s
     is_mixed = len(set(delimiters)) > 1
     has_credit = all(row["credited_options"] for row in rows)
     notes = [_ONE_RIGHT_ANSWER if has_credit else _NO_RIGHT_ANSWER]
+    metrics = [_metric("acc", "mean")] if has_credit else [_metric("bypass", "bypass")]
+    if has_credit and is_normalised:
+        notes = [_NORMALISED]
+        metrics += [_metric("acc_norm", "mean"), _metric("acc_bytes", "mean")]
     notes += [_TERMINATED] if any(terminators) else []
     notes += [_LINE_ENDS] if any(row["prompt"].rstrip() != row["prompt"].rstrip(" ") for row in rows) else []
     notes += [_MIXED] if is_mixed else []
@@ -176,7 +195,7 @@ def _choices(mode_id: str, rows: list[dict[str, Any]]) -> tuple[pa.Table, dict[s
         "doc_to_choice": "continuations",
         "doc_to_target": "target",
         "target_delimiter": "" if is_mixed else delimiters[0],
-        "metric_list": [_metric("acc", "mean") if has_credit else _metric("bypass", "bypass")],
+        "metric_list": metrics,
         "metadata": {"version": TASK_VERSION, "mode": mode_id, "notes": notes},
     }
 

@@ -16,17 +16,32 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from store.errors import InvalidSource
+from store.manifest import load_sources
 from store.settings import project_dir
 
 _COMPONENTS, _DATASETS, _METRICS = (f"cognirank_{name}.csv" for name in ("components", "datasets", "metrics"))
 _GRADERS = "graders.toml"
 
-# rules, marts and what they share: what turns raw rows into a CogniScore
+_MANIFESTS = tuple(f"manifests/{name}" for name in (_COMPONENTS, _DATASETS, _METRICS, _GRADERS))
+
+# what turns rows of a source into a prompt, and a prompt into what a model sees
+PROMPTS = (
+    "generate/rollouts.py",
+    "generate/tokens.py",
+    "ingest/marc.py",
+    "ingest/procedural_pile.py",
+    "ingest/question_files.py",
+    "ingest/smolcua.py",
+    "ingest/ttm.py",
+)
+# rules, marts, graders and what they share: what turns raw rows into a CogniScore
+GRADING = ("generate/verifier/*.py",)
 SCORING = (
+    "macros/answers.sql",
     "macros/exact.sql",
+    "macros/ranking.sql",
     "macros/reading.sql",
     "macros/scoring.sql",
-    "models_sql/intermediate/int_answers.sql",
     "models_sql/intermediate/scored/int_answers.sql",
     "models_sql/intermediate/scored/int_scored__answer_match.sql",
     "models_sql/intermediate/scored/int_scored__normalised_likelihood.sql",
@@ -201,23 +216,51 @@ def datasets_of(component_id: str, *, is_stand_in: bool) -> Dataset:
     )
 
 
-def release_files(project: Path | None = None) -> dict[str, str]:
-    """Return what makes a release: SHA-256 by path of manifests, prompts and scoring rules.
+def release_paths(project: Path | None = None) -> dict[str, Path]:
+    """Return the files that make a release, by their names in the project: manifests, prompts and scoring.
+
+    Parameters
+    ----------
+    project
+        Folder with manifests and SQL; Python is what is installed.
 
     Raises
     ------
     InvalidSource
         If one of the files is not there.
     """
-    root = project or project_dir()
-    patterns = (*(f"manifests/{name}" for name in (_COMPONENTS, _DATASETS, _METRICS, _GRADERS)), *SCORING)
-    paths: set[Path] = set()
-    for pattern in patterns:
-        paths |= set(root.glob(pattern))
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(paths)
+    root, code = project or project_dir(), Path(__file__).resolve().parents[1]
+    found: dict[str, Path] = {}
+    for folder, patterns in ((root, (*_MANIFESTS, *SCORING)), (code, (*PROMPTS, *GRADING))):
+        for pattern in patterns:
+            paths = sorted(folder.glob(pattern))
+            if not paths:
+                raise InvalidSource(f"{folder / pattern}: expected a file of the release, found none")
+            found |= {path.relative_to(folder).as_posix(): path for path in paths}
+    return dict(sorted(found.items()))
+
+
+def release_files(project: Path | None = None) -> dict[str, str]:
+    """Return what makes a release: SHA-256 by name of its files, and of the pin of each data set.
+
+    A pin goes by ``manifests/sources.toml#<source>``: other sources are no part of the release.
+
+    Raises
+    ------
+    InvalidSource
+        If one of the files is not there, or a manifest is not valid.
+    """
+    files = {
+        name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in release_paths(project).items()
     }
+    return files | {f"manifests/sources.toml#{name}": _sha256(pin) for name, pin in _pins(project).items()}
+
+
+def _pins(project: Path | None) -> dict[str, Any]:
+    manifests = None if project is None else project / "manifests"
+    pinned = load_sources(None if manifests is None else manifests / "sources.toml")
+    wanted = (dataset.source_id for dataset in load_datasets(manifests).values())
+    return {name: pinned[name].model_dump(mode="json") for name in wanted if name in pinned}
 
 
 def release_id(project: Path | None = None) -> str:

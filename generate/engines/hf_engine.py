@@ -18,10 +18,19 @@ from typing import Any
 import tokenizers
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, GenerationConfig
+from transformers import AutoModelForCausalLM, DynamicCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from generate.contract import Answer, EngineFacts, Request, Response, ScoredOption
+from generate.engines import own_code
+from generate.engines.model_files import (
+    cannot_load,
+    context_of,
+    n_positions,
+    read_config,
+    read_skeleton,
+    rope_types,
+)
 from generate.engines.settings import EngineSettings
 from generate.tokens import Encoded, Ids, Tokens, load_tokenizer, n_same
 from store.errors import EngineFailed, WrongUsage, first_line
@@ -38,6 +47,9 @@ KEPT_BYTES = 2**30
 
 # names under which configurations declare the longest sequence
 _CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
+
+# rotations that depend on how long the whole sequence is, once it is longer than those of the training
+_ROPES_BY_LENGTH = {"dynamic", "longrope"}
 
 # entries of a generation configuration that are no rule of decoding
 _BOOKKEEPING = ("transformers_version", "use_cache", "max_length", "max_new_tokens")
@@ -127,6 +139,7 @@ class HfEngine:
         self._shares_states = described.shares_states
         self._eos_ids = described.eos_ids
         self._model = model
+        self._keywords = _keywords(model)
         self._n_embeddings: int = model.get_input_embeddings().num_embeddings
         self._memory = _Memory(model.config.get_text_config(decoder=True))
 
@@ -288,9 +301,12 @@ class HfEngine:
 
     def _logprobs(self, rows: Sequence[Ids], n_last: int, states: DynamicCache | None = None) -> torch.Tensor:
         """Return what follows the last tokens of each row: log-probabilities, rows x tokens x vocabulary."""
-        keeping = {"use_cache": False} if states is None else {"use_cache": True, "past_key_values": states}
-        logits = self._model(input_ids=self._tensor(rows), logits_to_keep=n_last, **keeping).logits
-        return torch.log_softmax(logits.float(), dim=-1)
+        wanted = {"use_cache": states is not None, "logits_to_keep": n_last}
+        keeping = {} if states is None else {"past_key_values": states}
+        keeping |= {name: value for name, value in wanted.items() if name in self._keywords}
+        logits = self._model(input_ids=self._tensor(rows), **keeping).logits
+        # a model that knows of no `logits_to_keep` gives what follows every token
+        return torch.log_softmax(logits[:, -n_last:].float(), dim=-1)
 
     def _tensor(self, rows: Sequence[Ids]) -> torch.Tensor:
         return torch.tensor(rows, device=self._model.device)
@@ -328,7 +344,7 @@ def open_engine(settings: EngineSettings) -> HfEngine:
             settings.model,
             revision=settings.revision,
             dtype=described.dtype,
-            trust_remote_code=False,
+            trust_remote_code=settings.trust_remote_code,
             output_loading_info=True,
         )
         model = model.to(_device()).eval()
@@ -357,36 +373,41 @@ def _read(settings: EngineSettings) -> _Described:
         )
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    where = {"revision": settings.revision, "trust_remote_code": False}
     try:
-        config = AutoConfig.from_pretrained(settings.model, **where)
-        # without weights: which attention this architecture has, and how it keeps states
-        with torch.device("meta"):
-            skeleton = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        config = read_config(settings)
+        # which attention this architecture has, how it keeps states, and where its positions end
+        skeleton = read_skeleton(settings, config)
+    except EngineFailed:
+        raise
     except Exception as error:
         raise _cannot_load(settings, error) from error
     decoding = GenerationConfig.from_model_config(config)
     with suppress(OSError):
         decoding = GenerationConfig.from_pretrained(settings.model, revision=settings.revision)
     text_config = config.get_text_config(decoder=True)
-    tokenizer = load_tokenizer(settings.model, settings.revision)
-    declared = _declared_context(text_config)
-    effective = min(filter(None, (declared, settings.max_context_tokens)), default=None)
-    if effective is None:
+    tokenizer = load_tokenizer(
+        settings.model, settings.revision, trust_remote_code=settings.trust_remote_code
+    )
+    context = context_of(settings, _declared_context(text_config), n_positions(skeleton))
+    if context.effective is None:
         raise EngineFailed(
             f"model {settings.model}: expected a configuration that says how long a sequence may be, found "
             "none; set max_context_tokens"
         )
-    tokens = Tokens(tokenizer, effective)
+    tokens = Tokens(tokenizer, context.effective)
     dtype = _dtype(settings, text_config)
-    shares_states = _shares_states(skeleton, text_config)
+    shares_states = _shares_states(skeleton, text_config) and not (
+        # states of a beginning would have the rotations of a shorter sequence
+        context.extended and rope_types(text_config) & _ROPES_BY_LENGTH
+    )
     eos_ids = _eos_ids(decoding, tokenizer)
     facts = EngineFacts(
         name="hf",
         version=transformers.__version__,
         dtype=str(dtype).removeprefix("torch."),
-        context_declared_tokens=declared,
-        context_effective_tokens=effective,
+        context_declared_tokens=context.declared,
+        context_effective_tokens=context.effective,
+        context_limit_tokens=context.limit,
         has_chat_template=tokens.has_chat_template,
         n_leading_bos=tokens.n_leading_bos,
         bos_token_id=tokens.bos_token_id,
@@ -395,6 +416,7 @@ def _read(settings: EngineSettings) -> _Described:
             "options": f"share states, blocks of {BLOCK_TOKENS}" if shares_states else "one pass each",
             "eos_token_ids": " ".join(map(str, eos_ids)),
             "quantization": _quantization(config),
+            **({"remote_code": "run"} if own_code.is_run(config, skeleton, tokenizer) else {}),
         },
         incidental={
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
@@ -455,6 +477,13 @@ def _shares_states(skeleton: Any, text_config: Any) -> bool:  # noqa: ANN401
     return {type(layer) for layer in layers} <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
+def _keywords(model: Any) -> frozenset[str]:  # noqa: ANN401
+    """Return which of the arguments that save work a model takes: code of a model's own may know none."""
+    parameters = inspect.signature(model.forward).parameters
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return frozenset(parameters) | (frozenset({"use_cache"}) if takes_any else frozenset())
+
+
 def _copied(states: DynamicCache) -> DynamicCache:
     # these layers replace their tensors and never write into them, so shallow copies leave the original whole
     copied = copy.copy(states)
@@ -490,10 +519,7 @@ def _n_bytes(states: DynamicCache) -> int:
 
 
 def _cannot_load(settings: EngineSettings, error: Exception) -> EngineFailed:
-    return EngineFailed(
-        f"model {settings.model} cannot be loaded with transformers {transformers.__version__}: "
-        f"{first_line(error)}"
-    )
+    return cannot_load(settings, f"transformers {transformers.__version__}", error)
 
 
 class _Watch:

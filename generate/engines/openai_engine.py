@@ -43,6 +43,7 @@ _OF_THE_SERVER = {
     "tensor_parallel": 1,
     "data_parallel": 1,
     "prefix_caching": False,
+    "trust_remote_code": False,
 }
 # ends of a response that is not the whole of what the model has to say, nor cut at the budget
 _BROKEN_ENDS = ("content_filter", "error", "abort")
@@ -479,6 +480,11 @@ def _check(settings: EngineSettings) -> None:
                 f"engine openai: --{name.replace('_', '-')} is decided where the server is started; "
                 "leave it out"
             )
+    if settings.may_extend_context:
+        raise WrongUsage(
+            "engine openai: how long a context may be is decided where the server is started, so none can be "
+            "extended here; ask for one within the server's, or leave it out"
+        )
     if settings.max_context_tokens is not None and settings.tokenizer is None:
         raise WrongUsage(
             "engine openai: --max-context needs the tokenizer that counts the tokens; "

@@ -33,6 +33,11 @@ class EngineSettings(BaseModel):
         Of weights and arithmetic; ``auto`` takes what the model's configuration declares.
     max_context_tokens
         Prompt and response together; None takes what the model declares.
+    may_extend_context
+        Let ``max_context_tokens`` exceed what the model declares, up to what its architecture can do. What a
+        model says beyond its declared context it was never trained to say.
+    trust_remote_code
+        Run the code that comes with the model's files, if any does: it may do whatever this account may do.
     batch_size
         Requests given to the engine at once; None takes the engine's own.
     seed
@@ -63,6 +68,8 @@ class EngineSettings(BaseModel):
     revision: str | None = None
     dtype: Dtype = "auto"
     max_context_tokens: Count | None = None
+    may_extend_context: bool = False
+    trust_remote_code: bool = False
     batch_size: Count | None = None
     seed: int = 0
     tensor_parallel: Count = 1

@@ -14,6 +14,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from multiprocessing import resource_tracker
@@ -39,7 +40,7 @@ logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from transformers import AutoConfig, GenerationConfig  # noqa: E402
+from transformers import GenerationConfig  # noqa: E402
 from vllm import LLM, EngineArgs, SamplingParams  # noqa: E402
 from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
 from vllm.platforms import current_platform  # noqa: E402
@@ -47,12 +48,39 @@ from vllm.sampling_params import MAX_LOGPROB_TOKEN_IDS  # noqa: E402
 from vllm.v1.engine.exceptions import EngineDeadError  # noqa: E402
 
 from generate.contract import Answer, EngineFacts, Request, Response, ScoredOption  # noqa: E402
+from generate.engines import own_code  # noqa: E402
+from generate.engines.model_files import (  # noqa: E402
+    Context,
+    cannot_load,
+    context_of,
+    n_positions,
+    read_config,
+    read_skeleton,
+    rope_types,
+)
 from generate.engines.settings import EngineSettings  # noqa: E402
 from generate.tokens import Continuation, Encoded, Ids, Tokens, load_tokenizer  # noqa: E402
 from store.errors import EngineFailed, WrongUsage, first_line  # noqa: E402
 
 # choices of the first batch that prefix caching is tried on, those with the longest prompts
 N_CHECKED = 8
+
+# names under which vLLM looks for the longest sequence
+_CONTEXT_NAMES = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+
+# rotations of which vLLM makes a table as long as it is told, with the same rows; of others it makes one for
+# the trained length, or one whose rows depend on its length
+_GROWING_ROPES = {"default", "linear", "llama3"}
 
 # vLLM's servers write it for minus infinity
 _NOTHING_NATS = -9999.0
@@ -303,27 +331,32 @@ def _read(settings: EngineSettings) -> _Described:
             "ray_workers instead, or start several servers and name them as base_urls of the engine openai"
         )
     transformers.logging.set_verbosity_error()
-    where = {"revision": settings.revision, "trust_remote_code": False}
     try:
-        config = AutoConfig.from_pretrained(settings.model, **where)
+        config = read_config(settings)
         arguments = _arguments(settings, config)
-        declared: int = EngineArgs(**arguments).create_model_config().max_model_len
-        arguments["max_model_len"] = min(declared, settings.max_context_tokens or declared)
+        skeleton = _skeleton(settings, config)
+        context = _context(settings, skeleton, EngineArgs(**arguments).create_model_config())
+        arguments |= _of_context(context)
         model_config = EngineArgs(**arguments).create_model_config()
+    except EngineFailed:
+        raise
     except Exception as error:
         raise _cannot_load(settings, error) from error
     decoding = GenerationConfig.from_model_config(config)
     with suppress(OSError):
         decoding = GenerationConfig.from_pretrained(settings.model, revision=settings.revision)
-    tokenizer = load_tokenizer(settings.model, settings.revision)
+    tokenizer = load_tokenizer(
+        settings.model, settings.revision, trust_remote_code=settings.trust_remote_code
+    )
     tokens = Tokens(tokenizer, model_config.max_model_len)
     eos_ids = _eos_ids(decoding, tokenizer)
     facts = EngineFacts(
         name="vllm",
         version=_version(),
         dtype=str(model_config.dtype).removeprefix("torch."),
-        context_declared_tokens=declared,
+        context_declared_tokens=context.declared,
         context_effective_tokens=model_config.max_model_len,
+        context_limit_tokens=context.limit,
         has_chat_template=tokens.has_chat_template,
         n_leading_bos=tokens.n_leading_bos,
         bos_token_id=tokens.bos_token_id,
@@ -332,6 +365,7 @@ def _read(settings: EngineSettings) -> _Described:
             "quantisation": str(model_config.quantization or "none"),
             "kv_cache_dtype": arguments["kv_cache_dtype"],
             "eos_token_ids": " ".join(map(str, eos_ids)),
+            **({"remote_code": "run"} if own_code.is_run(config, skeleton, tokenizer) else {}),
         },
         incidental={
             "device": current_platform.get_device_name(),
@@ -350,7 +384,7 @@ def _arguments(settings: EngineSettings, config: Any) -> dict[str, Any]:  # noqa
         "model": settings.model,
         "revision": settings.revision,
         "tokenizer_revision": settings.revision,
-        "trust_remote_code": False,
+        "trust_remote_code": settings.trust_remote_code,
         "dtype": settings.dtype,
         "kv_cache_dtype": "auto",
         "tensor_parallel_size": settings.tensor_parallel,
@@ -361,12 +395,52 @@ def _arguments(settings: EngineSettings, config: Any) -> dict[str, Any]:  # noqa
         "generation_config": "vllm",
         "use_tqdm_on_load": False,
     }
+    if settings.trust_remote_code:
+        # of which vLLM would take the newest
+        arguments["code_revision"] = settings.revision
     if settings.batch_size is not None:
         arguments["max_num_seqs"] = settings.batch_size
     # for vLLM, auto makes 16 bits out of 32
     if settings.dtype == "auto" and _declared_dtype(config) == torch.float32:
         arguments["dtype"] = "float32"
     return arguments
+
+
+def _skeleton(settings: EngineSettings, config: Any) -> Any | None:  # noqa: ANN401
+    """Return the model of transformers without weights; None if it has none, for vLLM may have one."""
+    with suppress(Exception):
+        return read_skeleton(settings, config)
+    return None
+
+
+def _context(settings: EngineSettings, skeleton: Any | None, model_config: Any) -> Context:  # noqa: ANN401
+    """Return the context, of which vLLM itself sets a limit where it makes no longer table of rotations."""
+    declared: int = model_config.max_model_len
+    limit = None if skeleton is None else n_positions(skeleton)
+    if skeleton is None or not rope_types(model_config.hf_text_config) <= _GROWING_ROPES:
+        limit = min(declared, limit or declared)
+    return context_of(settings, declared, limit)
+
+
+def _of_context(context: Context) -> dict[str, Any]:
+    """Return the arguments that make vLLM accept a context, longer than the declared one if need be."""
+    arguments: dict[str, Any] = {"max_model_len": context.effective}
+    if context.extended is not None:
+        arguments["hf_overrides"] = partial(_lengthened, n_tokens=context.extended)
+    return arguments
+
+
+def _lengthened(config: Any, *, n_tokens: int) -> Any:  # noqa: ANN401
+    """Return a configuration that declares a longer context.
+
+    With VLLM_ALLOW_LONG_MAX_MODEL_LEN alone, vLLM would read behind the end of its table of rotations, which
+    is as long as the configuration says.
+    """
+    text_config = config.get_text_config(decoder=True)
+    declaring = [name for name in _CONTEXT_NAMES if getattr(text_config, name, None) is not None]
+    for name in declaring or _CONTEXT_NAMES[:1]:
+        setattr(text_config, name, max(n_tokens, getattr(text_config, name, None) or 0))
+    return config
 
 
 def _declared_dtype(config: Any) -> torch.dtype:  # noqa: ANN401
@@ -484,6 +558,4 @@ def _batched(ids: list[int], size: int) -> Iterator[list[int]]:
 
 
 def _cannot_load(settings: EngineSettings, error: Exception) -> EngineFailed:
-    return EngineFailed(
-        f"model {settings.model} cannot be loaded with vLLM {_version()}: {first_line(error)}"
-    )
+    return cannot_load(settings, f"vLLM {_version()}", error)

@@ -24,9 +24,10 @@ references_of_modes as (
 
 runs as (
 
-    -- who acts is a column; nobody does in schedules, imported questions and published scores. The uniform
-    -- agent checks its column, and a reference fills its own. A model that was asked here has one for each
-    -- revision and protocol; the revision that a server has loaded may be unknown, and is empty then
+    -- who acts is a column; nobody does in schedules, imported questions and published scores, nor does one
+    -- who was asked another benchmark alone. The uniform agent checks its column, and a reference fills its
+    -- own. A model that was asked here has one for each revision and protocol; the revision that a server has
+    -- loaded may be unknown, and is empty then
     select
         *,
         case when agent_kind = 'human' then 'human' else 'model' end as column_kind,
@@ -41,7 +42,9 @@ runs as (
             else model_id
         end as column_id
     from {{ ref('stg_runs') }}
-    where kind in ('archived', 'human', 'model')
+    where
+        kind in ('archived', 'human', 'model')
+        and list_has_any(planned_modes, (select list(modes.mode_id) from modes))
 
 ),
 

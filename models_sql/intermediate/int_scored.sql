@@ -3,6 +3,7 @@
 {{ stack([
     ref('int_scored__action_count'),
     ref('int_scored__adjusted_quadratic_score'),
+    ref('int_scored__answer_match'),
     ref('int_scored__clipped_report_score'),
     ref('int_scored__credited_choice'),
     ref('int_scored__credited_probability'),
@@ -10,6 +11,7 @@
     ref('int_scored__free_reward'),
     ref('int_scored__human_nll'),
     ref('int_scored__human_nll_raw'),
+    ref('int_scored__normalised_likelihood'),
     ref('int_scored__perseveration'),
     ref('int_scored__predicted_choice'),
     ref('int_scored__quadratic_score'),
@@ -18,4 +20,5 @@
     ref('int_scored__reported_value'),
     ref('int_scored__set_loss'),
     ref('int_scored__stay'),
+    ref('int_scored__verdict'),
 ]) }}

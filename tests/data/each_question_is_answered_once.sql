@@ -1,14 +1,22 @@
 -- Questions that a run answered more than once, for one participant or for all and for one of them too: a
 -- mean would count them twice. A run that asks again is another run.
+with
+
+asked as (
+
+    select mode_id from {{ ref('s1cogbench_modes') }}
+    where not is_played
+    union all
+    select dataset_id as mode_id from {{ ref('cognirank_datasets') }}
+
+)
+
 select
     answers.run_id,
     answers.mode_id,
     answers.item_id
 from {{ ref('int_answers') }} as answers
-inner join {{ ref('s1cogbench_modes') }} as modes
-    on
-        answers.mode_id = modes.mode_id
-        and not modes.is_played
+where answers.mode_id in (select asked.mode_id from asked)
 group by answers.run_id, answers.mode_id, answers.item_id
 having
     count(*) filter (where answers.participant_id is null) > 1

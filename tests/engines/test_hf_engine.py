@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tiny_models import write
 
 from generate.contract import Answer, Choose, Message, Request
 from generate.engines import hf_engine
@@ -72,21 +73,6 @@ def whole_pass(folder):
     return logprobs
 
 
-def tiny(folder, small_model_path, config_class, **sizes):
-    """Save a model of random weights in another architecture, with the small model's tokenizer."""
-    torch.manual_seed(0)
-    config = config_class(vocab_size=49152, bos_token_id=1, eos_token_id=2, pad_token_id=2, **sizes)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    with torch.no_grad():
-        for weights in model.parameters():
-            # as they are made, they answer almost the same whatever the prompt
-            weights.mul_(4) if weights.ndim > 1 else None
-    model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(small_model_path / name, folder)
-    return folder
-
-
 LLAMA = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -122,13 +108,13 @@ ARCHITECTURES = {
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def architecture(request, tmp_path_factory, small_model_path):
     name, sizes, shares = ARCHITECTURES[request.param]
-    folder = tiny(tmp_path_factory.mktemp("tiny"), small_model_path, getattr(transformers, name), **sizes)
+    folder = write(tmp_path_factory.mktemp("tiny"), small_model_path, name, **sizes)
     return folder, shares
 
 
 @pytest.fixture
 def tiny_llama(tmp_path, small_model_path):
-    return tiny(tmp_path, small_model_path, transformers.LlamaConfig, **LLAMA)
+    return write(tmp_path, small_model_path, "LlamaConfig", **LLAMA)
 
 
 def choose(engine, prompt, *options):
@@ -298,7 +284,7 @@ def test_a_prompt_that_is_asked_again_is_kept_once(tiny_llama, monkeypatch):
 def test_states_of_windows_that_slide_are_never_kept(tmp_path, small_model_path, monkeypatch, name):
     monkeypatch.setattr(hf_engine, "BLOCK_TOKENS", 16)
     config_class, sizes, _ = ARCHITECTURES[name]
-    engine = opened(tiny(tmp_path, small_model_path, getattr(transformers, config_class), **sizes))
+    engine = opened(write(tmp_path, small_model_path, config_class, **sizes))
     for n in (50, 50, 60):
         choose(engine, "word " * n, "F", "J")
         assert engine._memory._kept == []
@@ -501,7 +487,7 @@ def test_numbers_are_half_as_wide_where_that_is_asked_for(engine, small_model_pa
 
 
 def test_the_width_of_numbers_is_the_models_own_unless_asked(tmp_path, small_model_path):
-    folder = tiny(tmp_path, small_model_path, transformers.LlamaConfig, **LLAMA)
+    folder = write(tmp_path, small_model_path, "LlamaConfig", **LLAMA)
     transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).save_pretrained(folder)
     assert describe(settings(folder)).dtype == "bfloat16"
     own, asked = (choose(opened(folder, dtype=dtype), STORY, "F", "J") for dtype in ("auto", "bfloat16"))
@@ -518,7 +504,7 @@ def test_a_model_without_all_its_weights_is_refused(tiny_llama):
 
 
 def test_a_model_that_says_nothing_of_its_context_needs_one(tmp_path, small_model_path):
-    folder = tiny(tmp_path, small_model_path, transformers.MambaConfig, **ARCHITECTURES["recurrent"][1])
+    folder = write(tmp_path, small_model_path, "MambaConfig", **ARCHITECTURES["recurrent"][1])
     with pytest.raises(EngineFailed, match="set max_context_tokens"):
         describe(settings(folder))
     facts = describe(settings(folder, max_context_tokens=300))

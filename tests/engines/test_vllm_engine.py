@@ -17,6 +17,8 @@ pytest.importorskip("vllm")
 
 import torch
 import transformers
+from tiny_models import GPT2, LLAMA, write
+from transformers import dynamic_module_utils
 from vllm import SamplingParams
 from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -78,29 +80,7 @@ def expected(small_model_path):
 
 
 def tiny(folder, small_model_path):
-    """Save a small model of random weights with the small model's tokenizer."""
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=49152,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=2,
-    )
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    with torch.no_grad():
-        for weights in model.parameters():
-            # as they are made, they answer almost the same whatever the prompt
-            weights.mul_(4) if weights.ndim > 1 else None
-    model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(small_model_path / name, folder)
-    return folder
+    return write(folder, small_model_path, "LlamaConfig", **LLAMA | {"max_position_embeddings": 2048})
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +145,75 @@ def test_describing_starts_no_engine_and_agrees_with_the_engine(tiny_path, monke
 
 def test_a_context_beyond_the_declared_one_is_not_used(tiny_path):
     assert describe(settings(tiny_path, max_context_tokens=5000)).context_effective_tokens == 2048
+
+
+@pytest.mark.parametrize(
+    ("config_class", "sizes", "limit"),
+    [
+        ("LlamaConfig", LLAMA, None),
+        ("LlamaConfig", LLAMA | {"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, None),
+        ("GPT2Config", GPT2, 64),
+        # of these vLLM makes a table of rotations for the trained length, or one whose rows depend on it
+        ("LlamaConfig", LLAMA | {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, 128),
+    ],
+    ids=["rotations", "stretched rotations", "learned positions", "rotations by length"],
+)
+def test_a_context_is_extended_as_far_as_positions_go(tmp_path, small_model_path, config_class, sizes, limit):
+    if "rope_parameters" in sizes:
+        sizes = sizes | {"rope_parameters": sizes["rope_parameters"] | {"rope_theta": 10_000.0}}
+    folder = write(tmp_path, small_model_path, config_class, **sizes)
+    facts = describe(settings(folder, max_context_tokens=200, may_extend_context=True))
+    assert facts.context_limit_tokens == limit
+    assert facts.context_effective_tokens == (limit or 200)
+    assert describe(settings(folder)).context_effective_tokens == facts.context_declared_tokens
+
+
+def test_what_stands_beyond_the_declared_context_is_scored_as_with_transformers(tmp_path, small_model_path):
+    folder = write(tmp_path, small_model_path, "LlamaConfig", **LLAMA)
+    longer = {"dtype": "float32", "max_context_tokens": 300, "may_extend_context": True}
+    n = 290
+    requests = [
+        Request("word " * n + "You choose", Choose((" F", " J", " neither of the two"))),
+        Request("word " * (n + 2) + "is", Answer(50)),
+        Request("word " * 301, Answer(5)),
+    ]
+    with opened(folder, **longer) as engine:
+        found = engine.respond(requests)
+        assert (engine.facts.context_declared_tokens, engine.facts.context_effective_tokens) == (64, 300)
+    other = hf_engine.open_engine(settings(folder, "hf", **longer))
+    expected = other.respond(requests)
+    other.close()
+    assert [response.status for response in found] == ["ok", "ok", "too_long"]
+    assert values(found[0]) == pytest.approx(values(expected[0]), abs=1e-4)
+    assert found[1:] == expected[1:]
+    assert found[1].max_tokens == 300 - found[1].n_prompt_tokens < 50
+
+
+def test_code_of_a_model_runs_only_where_that_is_asked_for(tmp_path, small_model_path, monkeypatch):
+    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = write(tmp_path / "own", small_model_path, "LlamaConfig", **LLAMA)
+    assert "remote_code" not in describe(settings(folder, trust_remote_code=True)).decisive
+    (folder / "configuration_own.py").write_text(
+        'from transformers import LlamaConfig\n\n\nclass OwnConfig(LlamaConfig):\n    model_type = "own"\n'
+    )
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "configuration_own.OwnConfig"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(EngineFailed, match="pass --trust-remote-code"):
+        describe(settings(folder))
+    with opened(folder, trust_remote_code=True) as engine:
+        [response] = engine.respond([Request("The capital", Answer(3))])
+        assert engine.facts.decisive["remote_code"] == "run"
+    assert response.status == "ok"
+
+
+def test_requests_of_one_batch_keep_budgets_of_their_own(tiny_path):
+    with opened(tiny_path, max_context_tokens=1024) as engine:
+        found = engine.respond([Request("The capital of France", Answer(n)) for n in (48, 512, 1)])
+    assert [response.max_tokens for response in found] == [48, 512, 1]
+    assert [response.n_response_tokens for response in found] == [48, 512, 1]
+    assert {response.finish_reason for response in found} == {"length"}
+    assert found[1].response_token_ids[:48] == found[0].response_token_ids
 
 
 def test_copies_of_the_model_are_refused_with_what_to_do(tiny_path):

@@ -1048,3 +1048,166 @@ def printed(value: float | None, decimals: int) -> str | None:
     if value is None or math.isnan(value) or value == -math.inf:
         return None
     return "+∞" if value == math.inf else f"{value:.{decimals}f}"
+
+
+# ---- CogniRank ----
+
+BLANKS = " \t"
+LINE_ENDS = "\r\n"
+QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
+
+
+def answer_match(
+    answer_format: str, response: str, credited: Sequence[str], choices: Sequence[str] = ()
+) -> int:
+    """Credit of an answer in words: 1 if it is an accepted one in its format, else 0."""
+    said = response.strip(BLANKS + LINE_ENDS)
+    accepted = [text.strip(BLANKS + LINE_ENDS) for text in credited]
+    line = _first_line(said)
+    if answer_format == "choice":
+        named = options_named(line, choices)
+        return int(len(named) == 1 and named[0] in accepted)
+    if answer_format == "integer":
+        number, _ = number_read(line)
+        return int(number is not None and number in [int(text) for text in accepted])
+    if answer_format == "word":
+        return int(not set(map(_spelling, _words(line))).isdisjoint(map(_spelling, accepted)))
+    if answer_format == "text":
+        return int(_running_text(said) in map(_running_text, accepted))
+    laid_out = {"action": _action, "steps": _steps, "grid": _grid}[answer_format]
+    read = line if answer_format == "action" else said
+    return int(_spelling(laid_out(read)) in [_spelling(laid_out(text)) for text in accepted])
+
+
+def _first_line(text: str) -> str:
+    return text.replace("\r", "\n").split("\n")[0].strip(BLANKS)
+
+
+def _spelling(text: str) -> str:
+    return unicodedata.normalize("NFC", text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+
+
+def _words(line: str) -> Iterable[str]:
+    """Yield what a line may stand for, with a stop and quotes taken off or left."""
+    for first in (_bare, _unstopped, _unquoted):
+        for second in (_bare, _unstopped, _unquoted):
+            if first is not second or first is _bare:
+                yield second(first(line))
+
+
+def _bare(text: str) -> str:
+    return text
+
+
+def _unstopped(text: str) -> str:
+    return text.removesuffix(".")
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and QUOTES.get(text[0]) == text[-1]
+    return text[1:-1] if is_quoted else text
+
+
+def _running_text(text: str) -> str:
+    spaced = "".join(
+        " " if letter in "\t\n\v\f\r\x85" or unicodedata.category(letter)[0] == "Z" else letter
+        for letter in text
+    )
+    # the small form of a dotted capital I is one letter
+    letters = ("i" if letter == "İ" else letter.lower() for letter in _spelling(spaced))
+    return _spelling(" ".join(filter(None, "".join(letters).split(" "))))
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines up to the first blank one, without spaces around them."""
+    lines = [line.strip(BLANKS) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return lines[: lines.index("", 1)] if "" in lines[1:] else lines
+
+
+def _grid(text: str) -> str:
+    return "\n".join(" ".join(filter(None, line.replace("\t", " ").split(" "))) for line in _lines(text))
+
+
+def _steps(text: str) -> str:
+    return "\n".join(_action(_unnumbered(line)) for line in _lines(text))
+
+
+def _unnumbered(line: str) -> str:
+    rest = line.lstrip(_DIGITS)
+    is_numbered = rest != line and rest[:1] in tuple(".)") and rest[1:2] in tuple(BLANKS)
+    return rest[1:].lstrip(BLANKS) if is_numbered else line
+
+
+def _action(line: str) -> str:
+    """Take off backticks, and spaces beside brackets and commas, from left to right."""
+    if len(line) > 1 and line[0] == line[-1] == "`":
+        line = line[1:-1]
+    kept = ""
+    at = 0
+    while at < len(line):
+        closing = line.find('"', at + 1) if line[at] == '"' else -1
+        if closing > 0:
+            kept += line[at : closing + 1]
+            at = closing + 1
+        elif line[at] in "(),":
+            kept = kept.rstrip(BLANKS) + line[at]
+            at += 1 + len(line[at + 1 :]) - len(line[at + 1 :].lstrip(BLANKS))
+        else:
+            kept += line[at]
+            at += 1
+    return kept
+
+
+class Given(NamedTuple):
+    """One option that an engine gave a log-probability, in nats, and how long it is."""
+
+    option: str
+    nats: float | None
+    n_tokens: int | None
+    n_characters: int | None
+    n_bytes: int | None
+
+
+LENGTHS: dict[str, Callable[[Given], int | None]] = {
+    "token": lambda given: given.n_tokens,
+    "sum": lambda given: 1,
+    "character": lambda given: given.n_characters,
+    "byte": lambda given: given.n_bytes,
+}
+
+
+def normalised_likelihood(
+    options: Sequence[Given], credited: str, readout: str, *, is_merged: bool = False
+) -> tuple[Fraction | None, str]:
+    """Credit of the likeliest options by one length, and the status; probability 0 is a number, too."""
+    numbers = {given.option: _log_probability(given.nats) for given in options}
+    if len(numbers) < len(options):
+        return None, "error"
+    if None in numbers.values():
+        return None, "missing_option"
+    possible = {option: Fraction(nats) for option, nats in numbers.items() if nats not in (None, -math.inf)}
+    lengths = {given.option: LENGTHS[readout](given) for given in options}
+    if not possible or (is_merged and readout != "sum") or not all(lengths.values()):
+        return None, "error"
+    quotients = {option: nats / (lengths[option] or 1) for option, nats in possible.items()}
+    best = [option for option, quotient in quotients.items() if quotient == max(quotients.values())]
+    return Fraction(best.count(credited), len(best)), "ok"
+
+
+def _log_probability(nats: float | None) -> float | None:
+    is_one = nats is not None and not math.isnan(nats) and nats <= 1e-6 and nats != -9999
+    return nats if is_one else None
+
+
+OUTPUT_FAILURES = ("unparsed", "too_long", "missing_option")
+
+
+def verdict_score(verdict: float | None, status: str) -> tuple[float | None, str, str | None]:
+    """Score of a verdict, its status, and the word with which its reason begins."""
+    if status in OUTPUT_FAILURES:
+        return None, status, None
+    if status != "ok":
+        return None, "error", status
+    if verdict is None or (math.isfinite(verdict) and not 0 <= verdict <= 1):
+        return None, "error", "error"
+    return (verdict, "ok", None) if math.isfinite(verdict) else (None, "error", "not_finite")

@@ -19,6 +19,7 @@ from ingest.pipeline import SourceReport
 from store import command_demo, command_generate_model, command_ingest, errors, query
 from store.build import BuildReport, build
 from store.cli import app
+from store.formats import Sheet
 from store.lake import append, ensure_schema_parts
 from store.manifest import Source
 from store.schemas import RUNS
@@ -29,6 +30,8 @@ COMMANDS = (
     "ingest",
     "pin",
     "generate",
+    "cognirank",
+    "grade",
     "task",
     "import",
     "fit",
@@ -227,6 +230,30 @@ def test_status_loads_neither_dbt_nor_an_engine_nor_a_network_client(built):
     )
 
 
+def test_help_of_an_evaluation_names_every_flag():
+    said = coglake("cognirank", "--help").stdout
+    for flag in (
+        "--model ",
+        "--models",
+        "--model-revision",
+        "--output-dir",
+        "--resume",
+        "--dry-run",
+        "--verify",
+        "--print-requirements",
+        "--extract-only",
+        "--eval-context",
+        "--trust-remote-code",
+        "--engine",
+        "--dtype",
+        "--limit",
+        "--stand-in",
+        "--repeat",
+        "--json",
+    ):
+        assert flag in said
+
+
 def test_help_does_not_even_load_duckdb():
     run_python(
         "import sys\n"
@@ -414,12 +441,37 @@ def test_export_json_says_where_the_file_is(built, tmp_path):
         (["metrics", "--models", "half"], 2),
         (["table3", "-o", "-", "--json"], 2),
         (["table3", "-o", "."], 2),
-        (["cogniscore"], 15),
         (["learning"], 15),
     ],
 )
 def test_export_refusals(built, arguments, code):
     assert coglake("export", *arguments).exit_code == code
+
+
+def test_export_of_cogniscores_takes_models_and_partial_components(built, monkeypatch):
+    asked = []
+
+    def export_cogniscore(con, models, allow_partial):
+        asked.append((list(models), allow_partial))
+        return Sheet(("Model", "CogniScore"), (("org/model", None),), notes=("a component is partial",))
+
+    monkeypatch.setattr(store.export, "export_cogniscore", export_cogniscore)
+    arguments = ("--models", "org/*", "--allow-partial", "--format", "json", "-o", "-")
+    result = coglake("export", "cogniscore", *arguments)
+
+    assert json.loads(result.stdout) == [{"Model": "org/model", "CogniScore": None}]
+    assert result.stderr == "a component is partial\n"
+    assert asked == [(["org/*"], True)]
+
+
+def test_grade_passes_the_models_on(lake, monkeypatch):
+    from store import command_grade
+
+    asked = []
+    monkeypatch.setattr(command_grade, "run", lambda models, *, as_json: asked.append((models, as_json)))
+    coglake("grade", "--models", "org/a", "--models", "org/b", "--json")
+    coglake("grade")
+    assert asked == [(["org/a", "org/b"], True), (None, False)]
 
 
 @pytest.mark.parametrize("status", ["failed", "running"])

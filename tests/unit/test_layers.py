@@ -3,6 +3,7 @@
 import ast
 import csv
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 MODELS = PROJECT / "models_sql"
 SCORED = MODELS / "intermediate" / "scored"
 UNIFORM = MODELS / "intermediate" / "uniform"
+DATA_TESTS = PROJECT / "tests" / "data"
 
 
 def python_files(package):
@@ -67,6 +69,14 @@ def test_no_engine_is_imported_by_the_store(path):
     assert not packages_of(path) & {"torch", "transformers", "vllm"}
 
 
+def test_the_verifier_is_imported_only_by_what_its_own_environment_runs():
+    # it needs packages that nothing else does, and what it is given may never end
+    of_verifier = {"reasoning_core", "pebble"}
+    files = [path for package in ("ingest", "generate", "store") for path in python_files(package)]
+    importing = {path.relative_to(PROJECT).as_posix() for path in files if packages_of(path) & of_verifier}
+    assert importing <= {"generate/verifier/worker.py", "generate/standins/pile_like.py"}
+
+
 def test_arrow_schemas_and_source_yaml_declare_the_same_columns_in_the_same_order():
     (raw,) = properties("sources")
     declared = {table["name"]: [column["name"] for column in table["columns"]] for table in raw["tables"]}
@@ -84,7 +94,19 @@ def test_every_rule_file_is_in_the_stack_and_every_rule_is_declared():
     files = {path.stem.removeprefix("int_scored__") for path in SCORED.glob("int_scored__*.sql")}
     stack = (MODELS / "intermediate" / "int_scored.sql").read_text(encoding="utf-8")
     assert set(re.findall(r"ref\('int_scored__(\w+)'\)", stack)) == files
-    assert {row["rule"] for row in seed("s1cogbench_metrics") if row["rule"]} == files
+    declared = [*seed("s1cogbench_metrics"), *seed("cognirank_metrics")]
+    assert {row["rule"] for row in declared if row["rule"]} == files
+
+
+def test_a_rule_scores_the_benchmark_that_declares_it():
+    # a rule that asked another manifest for its modes would find none, and score nothing
+    of_cognirank = {row["rule"] for row in seed("cognirank_metrics")}
+    assert of_cognirank.isdisjoint(row["rule"] for row in seed("s1cogbench_metrics"))
+    for path in SCORED.glob("int_scored__*.sql"):
+        calls = re.findall(r"(?:scored_rule|modes_scored_by)\([^)]*\)", path.read_text(encoding="utf-8"))
+        is_asked = ["benchmark='cognirank'" in call for call in calls]
+        assert calls, path.name
+        assert set(is_asked) == {path.stem.removeprefix("int_scored__") in of_cognirank}, path.name
 
 
 def test_every_uniform_rule_file_is_in_the_stack_and_every_uniform_rule_is_declared():
@@ -141,6 +163,24 @@ def test_no_mode_is_named_in_sql():
     for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql")]:
         text = path.read_text(encoding="utf-8")
         assert [mode for mode in modes if f"'{mode}'" in text] == [], path.name
+
+
+def test_no_component_and_no_data_set_is_named_in_sql():
+    # a mart that has a column for each takes their names from its contract
+    names = {row["component_id"] for row in seed("cognirank_components")}
+    names |= {row["dataset_id"] for row in seed("cognirank_datasets")}
+    names |= {row["source_id"] for row in seed("cognirank_datasets")}
+    for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql"), *DATA_TESTS.rglob("*.sql")]:
+        words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        assert words & names == set(), path.name
+
+
+def test_no_grader_and_no_part_of_a_response_is_named_in_sql():
+    graders = tomllib.loads((PROJECT / "manifests" / "graders.toml").read_text(encoding="utf-8"))
+    named = {*graders} | {rule for grader in graders.values() for rule in grader["answer_rules"]}
+    for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql"), *DATA_TESTS.rglob("*.sql")]:
+        text = path.read_text(encoding="utf-8")
+        assert [name for name in named if name in text] == [], path.name
 
 
 def test_published_labels_point_to_declared_metrics():

@@ -8,9 +8,13 @@ import pytest
 import yaml
 from support import coglake
 
+from generate import standins
+from generate.standins import ttm_like
+from ingest.pipeline import ingest
 from store.errors import InvalidSource, WrongUsage
 from store.lake import commit
 from store.lm_eval_task import delimiter, terminator, write_task
+from store.manifest import load_sources
 from store.schemas import ITEMS, RUNS
 from store.settings import Home
 
@@ -54,6 +58,15 @@ def test_a_question_with_a_right_answer_has_its_index_as_target(tmp_path):
     assert [metric["metric"] for metric in settings["metric_list"]] == ["acc"]
     assert settings["custom_dataset"] == "function coglake_questions.load"
     assert (tmp_path / "tasks" / settings["dataset_kwargs"]["data_file"]).is_file()
+
+
+def test_right_answers_are_scored_per_character_and_per_byte_where_that_is_asked_for(tmp_path):
+    right = {"legal_options": ["x", "y"], "credited_options": ["y"]}
+    write_task(tmp_path, "a_mode", questions(right), is_normalised=True)
+    settings = yaml.load((tmp_path / "coglake_a_mode.yaml").read_text(), Loader)
+    assert [metric["metric"] for metric in settings["metric_list"]] == ["acc", "acc_norm", "acc_bytes"]
+    assert {metric["aggregation"] for metric in settings["metric_list"]} == {"mean"}
+    assert "Per token is no metric of lm-eval" in notes_of(settings)
 
 
 def test_several_right_answers_are_a_list_in_every_row(tmp_path):
@@ -208,6 +221,51 @@ def test_the_command_asks_the_test_alone_and_in_the_order_of_hashes(tmp_path, pr
         key=lambda name: hashlib.md5(name.encode()).hexdigest(),
     )
     assert rows["item_id"].to_pylist() == expected
+
+
+@pytest.fixture(scope="module")
+def like_lake(tmp_path_factory):
+    """A lake with two stand-ins of CogniRank: stories with endings, and puzzles that are answered in text."""
+    folder = tmp_path_factory.mktemp("like")
+    names = ("ttm_like", "marc_like")
+    for name in names:
+        standins.write(name, folder / "mirror")
+    lake = Home(folder / "lake")
+    reports = ingest(lake, [load_sources()[name] for name in names], mirror=str(folder / "mirror"))
+    assert [report.failures for report in reports] == [()] * 2
+    return lake
+
+
+def test_a_data_set_with_options_is_a_task_of_plain_continuations(like_lake, project, tmp_path):
+    done = coglake(like_lake, project, "task", "ttm_like", "-o", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    settings = yaml.load((tmp_path / "coglake_ttm_like.yaml").read_text(), Loader)
+    rows = pq.read_table(tmp_path / "coglake_ttm_like.parquet").to_pylist()
+    stories = {str(row["ind"]): row for row in ttm_like.rows()}
+    asked = {row["item_id"].rpartition("/")[2]: row for row in rows}
+    assert asked.keys() == stories.keys() and len(rows) == len(stories)
+    for name, row in asked.items():
+        story = stories[name]
+        assert (row["prompt"], row["target"]) == (story["ctx"], story["label"])
+        assert row["continuations"] == row["options"] == [ending.strip() for ending in story["endings"]]
+    assert settings["target_delimiter"] == " "
+    assert [metric["metric"] for metric in settings["metric_list"]] == ["acc", "acc_norm", "acc_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("marc_like", "answers are texts that coglake itself matches or grades"),
+        ("ttm", "`coglake ingest ttm`"),
+        ("ttm_lik", "did you mean ttm_like"),
+    ],
+)
+def test_a_data_set_of_which_no_task_can_be_made_is_refused_in_one_line(
+    like_lake, project, tmp_path, name, words
+):
+    done = coglake(like_lake, project, "task", name, "-o", str(tmp_path / "tasks"))
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "tasks").exists()
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,8 @@ def test_the_projects_own_pins_are_valid_and_sorted():
     assert {"cogbench", "rlwm", "pragmatics", "learning_bench"} <= set(sources)
     for pinned in sources.values():
         assert [file.path for file in pinned.files] == sorted(file.path for file in pinned.files), pinned.id
-    assert sources["tiny_theory_of_mind"].gated
-    assert sources["tiny_theory_of_mind"].n_bytes is None
+    assert sources["ttm"].gated
+    assert sources["ttm"].n_bytes is None
 
 
 @pytest.mark.mirror

@@ -18,6 +18,8 @@ SEEDS = {
     "s1cogbench_references": ("mode_id",),
     "s1cogbench_published": ("mode_id", "column_id"),
     "cognirank_components": ("component_id",),
+    "cognirank_datasets": ("dataset_id",),
+    "cognirank_metrics": ("component_id", "metric"),
     "learning_tasks": ("task_id",),
 }
 
@@ -34,6 +36,7 @@ ORDER = {
     "Language": ["politeness", "pragmatic_interpretation", "nonliteral_number"],
     "Self-knowledge": ["self_assessment"],
 }
+COMPONENTS, DATASETS, METRICS = "cognirank_components", "cognirank_datasets", "cognirank_metrics"
 MODELS = ["Laya", "Intern", "Llama", "Minitaur", "Qwen", "Jev", "Opus", "Sonnet", "Haiku"]
 STATUSES = {"n.a.", "n.e.", "n.f.", "canc.", "part."}
 
@@ -410,6 +413,115 @@ def test_a_component_is_pinned_to_a_commit_and_never_to_a_branch():
     for row in rows("cognirank_components"):
         assert re.fullmatch(r"[0-9a-f]{40}", row["revision"]), row["component_id"]
         assert re.fullmatch(r"([0-9a-f]{64})?", row["source_sha256"]), row["component_id"]
+
+
+def test_a_component_has_the_examples_the_caps_and_the_batches_of_the_document():
+    columns = (
+        "n_examples",
+        "max_response_tokens",
+        "max_response_tokens_short",
+        "batch_size",
+        "prompt_style",
+        "resumes_by",
+        "chance_pct",
+    )
+    assert {row["component_id"]: tuple(row[name] for name in columns) for row in rows(COMPONENTS)} == {
+        "smolcua": (str(3 * 400), "512", "48", "32", "chat_or_plain", "prediction", ""),
+        "marc": (str(4 * 4 * 20), "200", "", "32", "plain", "component", ""),
+        "procedural_pile": (str(20 * 7 + 35 * 6), "512", "", "8", "chat_or_plain", "prediction", ""),
+        "ttm": ("2000", "", "", "8", "plain", "component", "25"),
+    }
+    assert {(row["context_tokens"], row["dtype"]) for row in rows(COMPONENTS)} == {("4096", "bfloat16")}
+
+
+def test_parts_of_a_component_are_of_one_size_and_named_by_a_fact():
+    parts = {row["component_id"]: (row["stratum_fact"], int(row["n_strata"])) for row in rows(COMPONENTS)}
+    # three passes, MARC-0 to MARC-3; the pile is the mean of its rows and not of its families
+    assert parts == {"smolcua": ("pass", 3), "marc": ("level", 4), "procedural_pile": ("", 1), "ttm": ("", 1)}
+    for row in [*rows(COMPONENTS), *rows(DATASETS)]:
+        assert int(row["n_examples"]) % parts[row["component_id"]][1] == 0, row
+    clusters = {row["component_id"]: row["cluster_fact"] for row in rows(COMPONENTS) if row["cluster_fact"]}
+    assert clusters == {"procedural_pile": "task"}
+
+
+def test_a_component_has_one_published_data_set_and_what_stands_in_has_another_name():
+    components = {row["component_id"]: row for row in rows(COMPONENTS)}
+    published = {row["component_id"]: row for row in rows(DATASETS) if row["is_stand_in"] == "false"}
+    stand_ins = {row["component_id"]: row for row in rows(DATASETS) if row["is_stand_in"] == "true"}
+    assert published.keys() == stand_ins.keys() == components.keys()
+    assert len(rows(DATASETS)) == len(published) + len(stand_ins)
+    for component, row in published.items():
+        assert row["n_examples"] == components[component]["n_examples"], component
+        assert row["dataset_id"] == component
+    assert [row for row in stand_ins.values() if not row["dataset_id"].endswith("_like")] == []
+
+
+def test_what_is_made_here_is_the_source_of_stand_ins_and_of_no_published_data_set(every_mode):
+    sources = {row["source_id"]: row["is_stand_in"] == "true" for row in rows(DATASETS)}
+    assert len(sources) == len(rows(DATASETS))
+    # what is published and not pinned yet has no block
+    kinds = {name: block["kind"] for name, block in blocks("sources").items() if name in sources}
+    assert {name for name, is_stand_in in sources.items() if is_stand_in} <= kinds.keys()
+    assert {name for name, kind in kinds.items() if kind == "generated"} == {
+        name for name, is_stand_in in sources.items() if is_stand_in
+    }
+    assert {row["dataset_id"] for row in rows(DATASETS)}.isdisjoint(every_mode)
+
+
+def test_a_component_has_one_score_and_what_else_is_computed_is_none():
+    primary = {row["component_id"]: row["metric"] for row in rows(METRICS) if row["is_primary"] == "true"}
+    assert primary == {
+        "smolcua": "points",
+        "marc": "exact_match",
+        "procedural_pile": "reward",
+        "ttm": "accuracy_per_token",
+    }
+    assert len(primary) == sum(row["is_primary"] == "true" for row in rows(METRICS))
+    # values of items are 0 to 1, scores 0 to 100
+    assert {(row["unit"], row["scale"]) for row in rows(METRICS)} == {("percent", "100")}
+    # two metrics of one rule and readout would be one number under two names
+    read = Counter((row["component_id"], row["rule"], row["readout"]) for row in rows(METRICS))
+    assert set(read.values()) == {1}
+
+
+def test_a_rule_has_the_readouts_that_its_rows_have():
+    readouts = {}
+    for row in rows(METRICS):
+        readouts.setdefault(row["rule"], []).append(row["readout"])
+    [grader] = blocks("graders").values()
+    assert readouts == {
+        "answer_match": ["", ""],
+        "verdict": grader["answer_rules"],
+        "normalised_likelihood": ["token", "sum", "character", "byte"],
+    }
+
+
+def test_verdicts_count_of_the_grader_that_is_installed_alone():
+    graders = blocks("graders")
+    for row in rows(METRICS):
+        if row["rule"] == "verdict":
+            assert row["grader_version"] == graders[row["grader_id"]]["version"], row
+        else:
+            assert row["grader_id"] == row["grader_version"] == "", row
+    # the response as it is scores; other ways to take an answer from it are metrics of their own
+    primary = {
+        row["readout"] for row in rows(METRICS) if row["rule"] == "verdict" and row["is_primary"] == "true"
+    }
+    assert primary == {grader["answer_rules"][0] for grader in graders.values()} == {"raw-v1"}
+
+
+def test_a_grader_is_pinned_and_its_version_says_to_what():
+    for name, grader in blocks("graders").items():
+        package, _, version = grader["package"].partition("==")
+        assert package.replace("-", "_") == name
+        assert re.fullmatch(r"\d+(\.\d+)+", version), name
+        # with the names of the patches, since they move verdicts as well
+        assert grader["version"].split("+")[0] == version
+        assert all(re.fullmatch(r"[a-z0-9-]+-v\d+", patch) for patch in grader["version"].split("+")[1:])
+        assert all(re.fullmatch(r"[a-z-]+-v\d+", rule) for rule in grader["answer_rules"])
+        assert len(set(grader["answer_rules"])) == len(grader["answer_rules"])
+        assert 0 < grader["timeout_s"] < math.inf
+        assert grader["memory_mib"] > 0
 
 
 # Learning

@@ -90,6 +90,24 @@ def test_one_more_file_that_decides_is_another_model(model, name):
     assert revision(model) != before
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_code_counts_where_a_configuration_names_classes_of_the_models_own(model, name):
+    (model / name).write_bytes(b'{"auto_map": {"AutoConfig": "own.OwnConfig"}}')
+    before = revision(model)
+    (model / "own.py").write_text("class OwnConfig: ...\n")
+    with_code = revision(model)
+    (model / "own.py").write_text("class OwnConfig: 'another'\n")
+    assert len({before, with_code, revision(model)}) == 3
+
+
+@pytest.mark.parametrize("config", [b'{"model_type": "llama"}', b"[]", b"no JSON", b"[" * 10_000])
+def test_code_that_no_configuration_names_changes_nothing(model, config):
+    (model / "config.json").write_bytes(config)
+    before = revision(model)
+    (model / "convert.py").write_text("print('weights')\n")
+    assert revision(model) == before
+
+
 def test_two_files_that_change_places_are_another_model(model):
     before = revision(model)
     (model / "tokenizer_config.json").write_bytes(FILES["tokenizer.json"])

@@ -1,0 +1,44 @@
+with
+
+scores as (
+
+    select * from {{ ref('int_cognirank_components') }}
+
+),
+
+runs as (
+
+    select * from {{ ref('int_cognirank_runs') }}
+
+),
+
+labelled as (
+
+    select
+        scores.evaluation_id,
+        scores.run_id,
+        runs.model_id,
+        runs.model_revision,
+        scores.component_id,
+        scores.dataset_id,
+        scores.is_stand_in,
+        scores.metric,
+        scores.is_primary,
+        scores.value,
+        scores.value_scored,
+        scores.se,
+        scores.n_clusters,
+        scores.n_planned,
+        scores.n_scored,
+        scores.n_unparsed,
+        scores.n_error,
+        scores.n_too_long,
+        scores.n_missing_option,
+        scores.reason,
+        scores.scorer_sha
+    from scores
+    inner join runs on scores.run_id = runs.run_id
+
+)
+
+select * from labelled
