@@ -5,7 +5,6 @@ Models of random weights, which start in a moment, come first: one engine of vLL
 
 import json
 import math
-import shutil
 import signal
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +14,6 @@ import pytest
 
 pytest.importorskip("vllm")
 
-import torch
 import transformers
 from tiny_models import GPT2, LLAMA, write
 from transformers import dynamic_module_utils

@@ -29,6 +29,7 @@ from support import (
     relation_hash,
 )
 
+from generate.standins import MAKERS
 from store.build import build
 from store.lake import commit, commit_batch, open_run
 from store.protocol import load_graders, load_metrics
@@ -164,7 +165,19 @@ def hostile_answers() -> Iterator[Asked]:
             yield Asked(answer_format, credited, response, choices)
 
 
-ASKED = [*draws(120), *hostile_answers()]
+def accepted_answers() -> Iterator[Asked]:
+    """Answer the questions of the stand-ins as they want to be answered."""
+    for source_id, of_row in (
+        (WORDS, lambda row: (row["format"], tuple(row["answers"]), tuple(row["choices"] or ()))),
+        (GRIDS, lambda row: ("grid", (row["answer"],), ())),
+    ):
+        for line in MAKERS[source_id].content().splitlines():
+            answer_format, credited, choices = of_row(json.loads(line))
+            yield from (Asked(answer_format, credited, response, choices) for response in credited)
+
+
+ACCEPTED = list(accepted_answers())
+ASKED = [*draws(120), *hostile_answers(), *ACCEPTED[::9]]
 
 
 # ---- log-likelihoods ----
@@ -418,6 +431,12 @@ def test_the_drawn_answers_meet_both_outcomes_of_every_format():
     # a draw that never met one of them would show nothing
     n = Counter((asked.answer_format, asked.expected) for asked in ASKED)
     assert all(n[answer_format, credit] >= 15 for answer_format in KEYS for credit in (0, 1)), n
+
+
+def test_every_accepted_answer_of_a_stand_in_is_right():
+    # some of them are in the lake as well
+    assert len({asked.credited for asked in ACCEPTED}) > 500
+    assert [asked for asked in ACCEPTED if asked.expected != 1] == []
 
 
 def test_an_answer_weighs_as_its_item_does(answered):

@@ -33,7 +33,7 @@ STAND_INS = ("smolcua_like", "marc_like", "pile_like", "ttm_like")
 def add_questions(lake, dataset_id, n=N_QUESTIONS):
     """Write the first ``n`` questions of a data set, as if its pinned file had only these."""
     dataset = load_datasets()[dataset_id]
-    source = load_sources().get(dataset.source_id, load_sources()["tomi"])
+    source = load_sources()[dataset.source_id]
     rows = [
         {
             "item_id": f"{dataset_id}/{i}",

@@ -27,7 +27,7 @@ N_PROCESSES = 2
 KNOWN_HANGS = (
     ("inverse_math", "9**9**9**9**9"),
     ("inverse_math", "10^10^10^10"),
-    ("inverse_math", "factorial(factorial(factorial(9)))"),
+    ("inverse_math", "factorial(10**9)"),
     ("sequential_induction", "9**9**9**9**9"),
     ("sequential_induction", "(x+1)^99999"),
     ("sequential_induction", "factorial(10**9)"),
@@ -217,18 +217,20 @@ def is_as_expected(family: str, name: str, one: Asked, verdict: Verdict) -> bool
     """Tell whether a hostile answer has a score for a known reason, or none for a known reason."""
     kind = name.rpartition(" ")[0]
     reason = verdict.reason or ""
+    if verdict.status == "ok":
+        return verdict.score == 0 or kind == "hidden answers" or is_explained(family, one, verdict)
     if verdict.status == "timeout":
         return kind == "exploding" and family in FAMILIES_THAT_COMPUTE
-    if verdict.status == "error" and family == "lambda_reduction":
+    if family == "lambda_reduction":
         # the verifier of this family follows a thousand applications at most, and says so itself
         return kind == "repeated" and reason.startswith("RecursionError")
-    if verdict.status in ("error", "crash") and family == "sequential_induction":
-        # sympy runs these answers: what they may not do ends them, and want of memory does
-        return kind in ("code", "markup") and reason.startswith(("the answer would run", "out of memory"))
-    if verdict.status != "ok":
-        return False
-    if verdict.score == 0 or kind == "hidden answers":
-        return True
+    # sympy runs these answers: what they may not do ends them, and want of memory does
+    is_run = family == "sequential_induction" and kind in ("code", "markup")
+    return is_run and reason.startswith(("the answer would run", "out of memory"))
+
+
+def is_explained(family: str, one: Asked, verdict: Verdict) -> bool:
+    """Tell whether the verifier gives an answer its points by a rule of its own that is known."""
     if family in FAMILIES_WITH_DISTANCE and verdict.score < 0.5:
         return True
     # this family reads the first number of an answer
@@ -270,6 +272,17 @@ def test_known_hangs_end_as_timeouts(rows):
         KNOWN_HANGS, "timeout"
     )
     assert all(verdict.score is None for *_, verdict in done)
+
+
+def test_what_sympy_would_run_leaves_no_trace_and_a_plain_word_is_just_wrong(rows, verifier):
+    row = next(row for row in rows if row["task"] == "sequential_induction")
+    for answer in ("__import__('os').system('touch escaped')", "().__class__", "(lambda: eval('1'))()"):
+        verdict = verifier.verdict(Asked(row, answer))
+        assert (verdict.status, verdict.score) == ("error", None), answer
+        assert verdict.reason.startswith("the answer would run __") or "eval" in verdict.reason
+    assert list(verifier.folder.iterdir()) == []
+    for word in ("open", "type", "help", "exit", "n", "n.name"):
+        assert verifier.verdict(Asked(row, word)).score == 0.0, word
 
 
 def test_an_answer_of_ten_megabytes_has_a_verdict_in_every_family(rows, verifier):
