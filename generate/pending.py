@@ -125,7 +125,9 @@ def _view_asked(con: duckdb.DuckDBPyConnection, lake: Home, questions: Questions
     con.execute(
         f"""
         create view asked as
-        select item_id, participant_id, prompt, legal_options, template_sha256, {budget} as max_response_tokens
+        select
+            item_id, participant_id, prompt, legal_options, template_sha256,
+            {budget} as max_response_tokens
         from {items}
         where mode_id = '{questions.mode_id}' and coalesce(split, 'test') = 'test' and prompt is not null
         """
@@ -155,7 +157,9 @@ def _row(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
 def _batches(con: duckdb.DuckDBPyConnection, batch_size: int) -> Iterator[pa.Table]:
     relation = con.sql(
         """
-        select asked.item_id, asked.participant_id, asked.prompt, asked.legal_options, asked.max_response_tokens
+        select
+            asked.item_id, asked.participant_id, asked.prompt, asked.legal_options,
+            asked.max_response_tokens
         from asked semi join pending using (item_id)
         """
     )

@@ -139,8 +139,8 @@ class Fetcher:
     def _from_upstream(self, source: Source, file: PinnedFile) -> None:
         if source.kind == "generated":
             raise SourceUnavailable(
-                f"{source.uri(file)} is made, not fetched: run `coglake demo`, or of a stand-in `coglake ingest` "
-                "with its name"
+                f"{source.uri(file)} is made, not fetched: run `coglake demo`, or of a stand-in "
+                "`coglake ingest` with its name"
             )
         if source.kind == "github":
             url = f"https://raw.githubusercontent.com/{source.repo}/{source.revision}/{quote(file.path)}"

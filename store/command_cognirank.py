@@ -57,10 +57,10 @@ from store.evaluation_files import (
     read_release,
     require_unchanged,
     write_sums,
-    write_whole,
 )
 from store.evaluation_results import item_scores, results_of
 from store.export import coglake_version
+from store.files import write_whole
 from store.formats import Sheet, to_json
 from store.lake import only_writer
 from store.manifest import load_sources

@@ -31,7 +31,8 @@ from store.command_cognirank import (
 )
 from store.command_ingest import ingest_stand_in
 from store.errors import StoreError, WrongUsage
-from store.evaluation_files import RELEASE, write_sums, write_whole
+from store.evaluation_files import RELEASE, write_sums
+from store.files import write_whole
 from store.formats import Sheet, to_json
 from store.manifest import Source, load_sources
 from store.protocol import (

@@ -6,20 +6,19 @@ moment, also after ``kill -9``, what ``run.json`` names is there as it says. ``S
 folder and is there whenever nothing is being written.
 """
 
-import errno
 import hashlib
 import json
 import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from store.errors import ChecksumMismatch, InvalidSource, LakeUnusable, WrongUsage, first_line
+from store.errors import ChecksumMismatch, InvalidSource, first_line
+from store.files import write_whole
 from store.formats import to_json
 from store.protocol import load_components
 from store.schemas import RAW_TABLES
@@ -149,34 +148,6 @@ class RunRecord(_Record):
 
 
 # --- writing ---
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under another name, flush it and rename it, so that no reader sees half of it.
-
-    Raises
-    ------
-    WrongUsage
-        If the file cannot be written there.
-    LakeUnusable
-        If the disk is full.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        sentence = f"{path}: cannot be written ({error.strerror})"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise LakeUnusable(f"{sentence}; free some space and go on with --resume") from error
-        raise WrongUsage(sentence) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -1,11 +1,8 @@
 """Tables for readers outside the store, and the build that they come from."""
 
-import errno
 import hashlib
 import math
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -14,7 +11,8 @@ from pathlib import Path
 
 import duckdb
 
-from store.errors import CheckFailed, LakeUnusable, NothingToExport, WrongUsage
+from store.errors import CheckFailed, NothingToExport, WrongUsage
+from store.files import write_whole
 from store.formats import Format, Sheet, render, text, to_json
 from store.freshness import Build
 
@@ -334,8 +332,9 @@ def write_export(path: Path, sheet: Sheet, form: Format, build: Build) -> Path:
         "built_at": build.finished_at,
         "coglake_version": coglake_version(),
     }
-    _write_whole(path, content)
-    _write_whole(provenance, to_json(statement))
+    # a link stays a link
+    write_whole(path.resolve(), content)
+    write_whole(provenance.resolve(), to_json(statement))
     return provenance
 
 
@@ -389,24 +388,3 @@ def _two_decimals(value: float | None) -> str | None:
 
 def _interval(low: float | None, high: float | None) -> str | None:
     return None if low is None or high is None else f"{low:.2f} to {high:.2f}"
-
-
-def _write_whole(path: Path, content: str) -> None:
-    """Write a file under another name, flush it and rename it, so that no reader sees half of it."""
-    target = path.resolve()  # a link stays a link
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("x", encoding="utf-8", newline="") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        sentence = f"{path}: cannot be written ({error.strerror})"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise LakeUnusable(f"{sentence}; free some space and export again") from error
-        raise WrongUsage(sentence) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_other(tmp_path,
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LakeUnusable, match="free some space and go on with --resume"):
+    with pytest.raises(LakeUnusable, match="free some space and run the same command again"):
         write_whole(path, "new")
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "old"

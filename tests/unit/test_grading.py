@@ -245,7 +245,8 @@ def test_a_verifier_that_dies_leaves_whole_batches(lake, verifier):
 
     def kill(done, total, name):
         if done == 64:
-            [program] = psutil.Process().children()
+            started = psutil.Process().children()
+            [program] = [child for child in started if "worker.py" in " ".join(child.cmdline())]
             program.kill()
 
     with pytest.raises(EngineFailed, match="ended with SIGKILL"):
