@@ -6,8 +6,8 @@
     ref('int_uniform_trees'),
     'mouselab',
     {
-        'branching_json': "items.facts_json ->> '$.branching'",
-        'node_values_json': "items.facts_json ->> '$.node_values'",
+        'branching_json': "(items.facts_json ->> '$.branching')",
+        'node_values_json': "(items.facts_json ->> '$.node_values')",
     },
     'return_points',
 ) }}
