@@ -30,6 +30,10 @@ MARTS = (
     "audit_item_counts",
     "audit_references",
     "audit_uniform_agent",
+    "cognirank_scores",
+    "cogniscore",
+    "cogniscore_pairs",
+    "cogniscore_ranks",
 )
 
 # an importer is registered for this id, and a generated source has no upstream that a test could ask

@@ -102,7 +102,10 @@ def test_every_command_of_the_readme_is_a_command(demo):
     assert known <= set(re.findall(r"\b(\w+)\b", README))
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/generation.md", "docs/other_harnesses.md"])
+@pytest.mark.parametrize(
+    "path",
+    ["README.md", "docs/benchmarks/cognirank.md", "docs/generation.md", "docs/other_harnesses.md"],
+)
 def test_every_option_that_is_shown_is_one(demo, path):
     lake, _ = demo
     shown = {}
@@ -116,6 +119,24 @@ def test_every_option_that_is_shown_is_one(demo, path):
     for command, options in shown.items():
         known = set(re.findall(r"(--[a-z0-9-]+)", run(f"coglake {command} --help", lake).stdout))
         assert options <= known, command
+
+
+def test_cognirank_can_be_looked_at_without_an_engine(demo, tmp_path):
+    lake, _ = demo
+    command = next(command for command, _ in sessions() if command.startswith("coglake cognirank --verify"))
+    verified = run(command, lake)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    extracted = run(f"coglake cognirank --extract-only {tmp_path / 'release'}", lake)
+    assert extracted.returncode == 0, extracted.stderr
+    sums = (tmp_path / "release" / "SHA256SUMS").read_text(encoding="utf-8")
+    assert "protocol.json" in sums
+
+
+def test_nothing_evaluated_is_nothing_to_export(demo):
+    lake, _ = demo
+    done = run("coglake export cogniscore", lake)
+    assert done.returncode == 15, done.stdout
+    assert "coglake cognirank" in done.stderr
 
 
 def test_every_linked_file_is_there():
