@@ -43,7 +43,7 @@ left join (
         select distinct parts.part_id
         from {{ parts }} as parts
         {%- if rule_name %}
-        inner join ({{ rules_of(benchmark) }}) as metrics on parts.mode_id = metrics.mode_id
+        inner join {{ rules_of(benchmark) }} as metrics on parts.mode_id = metrics.mode_id
         {%- endif %}
         {%- if not raw_table %}
         inner join {{ ref('s1cogbench_modes') }} as modes on parts.mode_id = modes.mode_id
@@ -319,26 +319,26 @@ left join (
 {#- Modes whose metrics use one rule: which raw rows the rule has to score. -#}
 {% macro modes_scored_by(rule, benchmark='s1cogbench') %}
     select distinct metrics.mode_id
-    from ({{ rules_of(benchmark) }}) as metrics
+    from {{ rules_of(benchmark) }} as metrics
     where metrics.rule = '{{ rule }}'
 {% endmacro %}
 
 
-{#- Modes, or data sets, of a benchmark with the rules that score them. -#}
-{% macro rules_of(benchmark) %}
-    {%- if benchmark == 'cognirank' %}
-    select
-        datasets.dataset_id as mode_id,
-        metrics.rule
-    from {{ ref('cognirank_metrics') }} as metrics
-    inner join {{ ref('cognirank_datasets') }} as datasets on metrics.component_id = datasets.component_id
-    {%- else %}
-    select
-        mode_id,
-        rule
-    from {{ ref('s1cogbench_metrics') }}
-    {%- endif %}
-{% endmacro %}
+{#- Modes, or data sets, of a benchmark with the rules that score them: what stands after `from`. -#}
+{% macro rules_of(benchmark) -%}
+    {%- if benchmark == 'cognirank' -%}
+        (
+            select
+                datasets.dataset_id as mode_id,
+                metrics.rule
+            from {{ ref('cognirank_metrics') }} as metrics
+            inner join {{ ref('cognirank_datasets') }} as datasets
+                on metrics.component_id = datasets.component_id
+        )
+    {%- else -%}
+        {{ ref('s1cogbench_metrics') }}
+    {%- endif -%}
+{%- endmacro %}
 
 
 {#- Expected distance from the target of a report that is spread evenly over low..high: over the whole interval
