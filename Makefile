@@ -57,8 +57,9 @@ check: setup
 	@$(ENGINES)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
-test-engines: .venv-engines/installed
+test-engines: .venv-engines/installed .venv-verifier/installed
 	@PATH="$(CURDIR)/$(ENGINES):$$PATH" OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
+		COGLAKE_VERIFIER="$(CURDIR)/$(VERIFIER)/python" \
 		$(ENGINES)/python -m pytest -m engines tests/engines
 
 # apart from .venv: it brings 60 packages, and answers of models are read in it
