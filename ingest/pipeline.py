@@ -89,7 +89,8 @@ class SourceReport:
     notes
         One sentence each.
     failures
-        One error per file that is not what the manifest declares; its sentence names the file.
+        One error per file that is not what the manifest declares; its sentence names the file. One if no
+        pinned file of a data set of CogniRank can hold its questions.
     """
 
     source_id: str
@@ -250,7 +251,21 @@ def _report(source: Source, plan: _Plan) -> SourceReport:
         n_source_rows=0,
         n_unreadable_rows=0,
         notes=tuple(notes),
-        failures=(),
+        failures=_no_questions(source, plan),
+    )
+
+
+def _no_questions(source: Source, plan: _Plan) -> tuple[StoreError, ...]:
+    """Return what is wrong with a data set of CogniRank of whose pinned files none holds its questions."""
+    is_data_set = source.id in {dataset.source_id for dataset in load_datasets().values()}
+    if not is_data_set or plan.new or plan.present:
+        return ()
+    found = ", ".join(file.path for file in source.files)
+    return (
+        InvalidSource(
+            f"manifests/sources.toml: [{source.id}] files: expected a file of questions, found only {found}; "
+            "docs/benchmarks/cognirank.md says what is read: pin such a file too"
+        ),
     )
 
 
@@ -281,7 +296,7 @@ def _ingest_source(
         report,
         n_new_files=sum(file not in failures for file in plan.new),
         n_present_files=sum(file not in failures for file in plan.present),
-        failures=tuple(failures.values()),
+        failures=(*report.failures, *failures.values()),
     )
 
 

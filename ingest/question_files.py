@@ -113,8 +113,8 @@ def require_declared(source: Source, file: PinnedFile, suffixes: tuple[str, ...]
     Raises
     ------
     InvalidSource
-        If revision or SHA-256 of what is published are others than the component's, or several files may
-        hold the questions of the source.
+        If revision, SHA-256 or repository of what is published are others than the component's, or several
+        files may hold the questions of the source.
     """
     declared, where = data_set(source), source.uri(file)
     may_be = files_of_questions(source, suffixes)
@@ -133,6 +133,12 @@ def require_declared(source: Source, file: PinnedFile, suffixes: tuple[str, ...]
         raise InvalidSource(
             f"{where}: expected sha256 {component.source_sha256}, which {component.component_id} declares, "
             f"found {file.sha256}: pin the file that has it"
+        )
+    # where no hash is published, this is all that tells whose the questions are
+    if source.repo != component.repo:
+        raise InvalidSource(
+            f"{where}: expected a file of {component.repo}, which {component.component_id} declares, found "
+            f"one of {source.repo}: pin that repository"
         )
 
 

@@ -20,6 +20,9 @@ SHORT_FORMATS = frozenset({"choice", "integer", "word", "action"})
 
 _LINES = frozenset({"steps", "grid"})
 
+# sums of weights are exact in SQL within these bounds, and a question beyond them would be all that counts
+_LIGHTEST, _HEAVIEST = 0.001, 1_000.0
+
 Format = Literal["choice", "integer", "word", "action", "text", "steps", "grid"]
 
 
@@ -35,7 +38,7 @@ class Exercise(Row):
     choices
         What may be answered, of the format ``choice`` alone.
     weight
-        Points for a right answer.
+        Points for a right answer, from 0.001 to 1,000.
     """
 
     id: Text
@@ -45,7 +48,7 @@ class Exercise(Row):
     prompt: Text
     answers: Annotated[list[Text], Field(min_length=1)]
     choices: Annotated[list[Text], Field(min_length=2)] | None = None
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    weight: Annotated[float, Field(ge=_LIGHTEST, le=_HEAVIEST)]
 
     @field_validator("answers", "choices")
     @classmethod

@@ -19,7 +19,7 @@ def run(models: Sequence[str] | None, *, as_json: bool) -> None:
     WrongUsage
         If a model has no run with a grader in the lake.
     EngineFailed
-        If the verifier cannot go on, or an answer got no score.
+        If the verifier cannot go on, or a text got no score.
     """
     lake = home()
     runs = list(graded_runs(lake))
@@ -50,12 +50,12 @@ def complain(reports: Sequence[GradeReport]) -> None:
         by_status.update(report.n_by_status)
     for status, n in sorted(by_status.items()):
         console.say(
-            f"warning: {n} new verdicts are {status}: they have no score, so their component has none"
+            f"warning: {n} new verdicts are {status}: they have no score, nor has a metric that needs one"
         )
     if n := sum(report.n_not_graded for report in reports):
         raise EngineFailed(
-            f"{n} answers got no score from the grader: each verdict has its reason (status_reason in "
-            "stg_verdicts); an answer is not asked again for its sake, --repeat is another run"
+            f"expected a score in each verdict on a text, found {n} without one: status_reason in "
+            "stg_verdicts says why; an answer is not asked again for its sake, --repeat is another run"
         )
 
 

@@ -140,12 +140,17 @@ def table_sum(draws: Draws, n: int) -> Asked:
 
 def row_filter(draws: Draws, n: int) -> Asked:
     """Find the row that meets two conditions, among rows that meet one."""
-    sort, others, table = _table_with_five_alike(draws, n)
-    alike = sorted((row for row in table.rows if row[1] == sort), key=lambda row: _number(row, 2))
-    highest, second = alike[-1], alike[-2]
-    bound = draws.between(_number(second, 2) + 1, _number(highest, 2))
+    while True:
+        sort, others, table = _table_with_five_alike(draws, n)
+        alike = sorted((row for row in table.rows if row[1] == sort), key=lambda row: _number(row, 2))
+        highest, second = alike[-1], alike[-2]
+        rival = max((row for row in table.rows if row[1] in others), key=lambda row: _number(row, 2))
+        # it meets the bound too, or the bound alone would tell
+        if _number(rival, 2) > _number(second, 2):
+            break
+    bound = draws.between(_number(second, 2) + 1, min(_number(highest, 2), _number(rival, 2)))
     found = [row for row in table.rows if row[1] == sort and _number(row, 2) >= bound]
-    wrong = draws.some(alike[:-1], 2) + draws.some([row for row in table.rows if row[1] in others], 1)
+    wrong = [*draws.some(alike[:-1], 2), rival]
     choices = _choices(draws, n, str(found[0][0]), [str(row[0]) for row in wrong])
     return Asked(
         Screen(draws.pick(WINDOWS), table=table),

@@ -20,7 +20,6 @@ from store.protocol import Grader
 from store.settings import project_dir
 
 _WORKER = Path(__file__).resolve().with_name("worker.py")
-_SET_UP = "run `make setup-verifier`"
 _PYTHON_VARIABLE = "COGLAKE_VERIFIER"
 _PYTHON = Path(".venv-verifier/bin/python")
 _KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
@@ -105,10 +104,16 @@ def verifier_python() -> Path:
     python = Path(named) if named else project_dir() / _PYTHON
     if not python.is_file():
         raise EngineFailed(
-            f"expected the Python of the verifier at {python}, found none: {_SET_UP}, or name another with "
-            f"{_PYTHON_VARIABLE}"
+            f"expected the Python of the verifier at {python}, found no such file: {_set_up()}"
         )
     return python
+
+
+def _set_up() -> str:
+    """Say how to get a verifier that works."""
+    if os.environ.get(_PYTHON_VARIABLE):
+        return f"correct {_PYTHON_VARIABLE}, or unset it and run `make setup-verifier`"
+    return f"run `make setup-verifier`, or name a Python that has it with {_PYTHON_VARIABLE}"
 
 
 class Verifier:
@@ -132,6 +137,7 @@ class Verifier:
         python = verifier_python().absolute()
         self._grader = grader
         self._known: dict[bytes, Verdict] = {}
+        self._is_introduced = False
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - until close
         self._temporary = tempfile.TemporaryDirectory(prefix="verifier-", ignore_cleanup_errors=True)
         self.folder = Path(self._temporary.name)
@@ -145,6 +151,7 @@ class Verifier:
                     _WORKER,
                     f"--timeout={grader.timeout_s}",
                     f"--memory={grader.memory_mib}",
+                    f"--folder={self.folder}",
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -156,9 +163,12 @@ class Verifier:
             )
         except OSError as error:
             self._forget()
-            raise EngineFailed(f"the verifier cannot be started ({error}): {_SET_UP}") from error
+            raise EngineFailed(
+                f"the verifier {python} cannot be started ({error.strerror}): {_set_up()}"
+            ) from error
         try:
             self.introduction = self._introduced()
+            self._is_introduced = True
         except BaseException:
             self.close()
             raise
@@ -214,7 +224,7 @@ class Verifier:
         if introduction.version != self._grader.version:
             raise EngineFailed(
                 f"expected the verifier {self._grader.version} of manifests/graders.toml, found "
-                f"{introduction.version}: {_SET_UP}"
+                f"{introduction.version}: {_set_up()}"
             )
         return introduction
 
@@ -237,13 +247,13 @@ class Verifier:
             self._process.wait(_MOST_SECONDS_TO_END)
         code = self._process.poll()
         how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
-        return EngineFailed(
-            f"the verifier ended with {how}{self._last_complaint()}; if it does so again, {_SET_UP}"
-        )
+        # one that got as far as to say what it is works
+        then = "run the same command again, it goes on from here" if self._is_introduced else _set_up()
+        return EngineFailed(f"the verifier ended with {how}{self._last_complaint()}: {then}")
 
     def _talks_nonsense(self) -> EngineFailed:
         return EngineFailed(
-            f"expected a line of JSON from the verifier, found another{self._last_complaint()}: {_SET_UP}"
+            f"expected a line of JSON from the verifier, found another{self._last_complaint()}: {_set_up()}"
         )
 
     def _last_complaint(self) -> str:

@@ -35,9 +35,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import distributions
+from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import IO, Any
 
@@ -162,7 +164,20 @@ _FORBIDDEN = (
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # of Python's own names those that lead to all the others, and no word that somebody may answer with
 _LEADING_OUT = frozenset(
-    ("breakpoint", "delattr", "eval", "exec", "getattr", "globals", "locals", "memoryview", "setattr", "vars")
+    (
+        "breakpoint",
+        "delattr",
+        "eval",
+        "exec",
+        "getattr",
+        "globals",
+        # of sympy: runs a text that is not seen here
+        "lambdify",
+        "locals",
+        "memoryview",
+        "setattr",
+        "vars",
+    )
 )
 
 
@@ -432,13 +447,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Grade answers with the Procedural Pile verifier.")
     parser.add_argument("--timeout", type=float, required=True, help="most seconds for one answer")
     parser.add_argument("--memory", type=int, required=True, help="most memory for one answer, in MiB")
+    parser.add_argument("--folder", required=True, help="where to run; taken away at the end if it is empty")
     arguments = parser.parse_args()
     # what the verifier prints goes nowhere, and what it reads is nothing
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
         os.dup2(nothing, stream)
-    serve(questions, answers, Limits(arguments.timeout, arguments.memory))
+    os.chdir(arguments.folder)
+    try:
+        serve(questions, answers, Limits(arguments.timeout, arguments.memory))
+    # whoever asked was killed
+    except BrokenPipeError:
+        pass
+    finally:
+        # and so does not take the folder away
+        os.chdir("/")
+        with suppress(OSError):
+            Path(arguments.folder).rmdir()
 
 
 if __name__ == "__main__":

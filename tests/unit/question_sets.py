@@ -15,6 +15,7 @@ from store.schemas import RAW_TABLES
 from store.settings import Home
 
 REVISION = "0123456789" * 4
+REPO = "handwritten"
 
 
 def lines(rows):
@@ -34,7 +35,7 @@ def source_of(folder, source_id, files, revision="1"):
     block = {
         "id": source_id,
         "kind": "generated",
-        "repo": "handwritten",
+        "repo": REPO,
         "revision": revision,
         "licence": "MIT",
         "description": "Files of a test.",
@@ -84,14 +85,14 @@ def refusal(folder, source_id, path, content, *, others=None, revision="1"):
     assert isinstance(failure, InvalidSource), failure
     assert "\n" not in str(failure)
     assert (rows_of(lake, "items"), rows_of(lake, "runs"), report.n_new_rows) == ([], [], 0)
-    where = f"generated://handwritten@{revision}/{path}: "
+    where = f"generated://{REPO}@{revision}/{path}: "
     assert str(failure).startswith(where), failure
     return str(failure).removeprefix(where)
 
 
 def declare(monkeypatch, component_id, **fields):
-    """Let a component declare other files than the published ones, which nobody has here."""
-    component = load_components()[component_id].model_copy(update=fields)
+    """Let a component declare files of a test instead of the published ones, which nobody has here."""
+    component = load_components()[component_id].model_copy(update={"repo": REPO} | fields)
     components = {**load_components(), component_id: component}
     monkeypatch.setattr(question_files, "load_components", lambda: components)
     return component

@@ -337,7 +337,7 @@ def test_the_command_grades_all_models_or_those_that_are_named(lake, verifier, m
 def test_the_command_fails_where_an_answer_got_no_score(lake, verifier, monkeypatch, capsys):
     monkeypatch.setenv("COGLAKE_HOME", str(lake.root))
     answer(lake, [output(0, "hang"), output(1, "gold")])
-    with pytest.raises(EngineFailed, match="3 answers got no score from the grader"):
+    with pytest.raises(EngineFailed, match="expected a score in each verdict on a text, found 3 without one"):
         command_grade.run(None, as_json=True)
     assert len(verdicts(lake)) == 2 * 3
     # what is known is not complained of again

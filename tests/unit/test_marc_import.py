@@ -7,6 +7,7 @@ from question_sets import REVISION, changed, declare, items_of, lines, refusal, 
 
 from ingest.marc import GridPuzzleImporter
 from ingest.pipeline import ingest
+from store.errors import InvalidSource
 from store.protocol import load_components, load_datasets
 from store.settings import Home
 
@@ -159,6 +160,28 @@ def test_the_program_is_pinned_and_never_fetched_or_run(tmp_path, monkeypatch):
     [report] = ingest(Home(tmp_path / "lake"), [source], mirror=str(tmp_path / "mirror"))
     assert report.failures == () and not (tmp_path / "ran").exists()
     assert report.notes == ("1 of 2 files hold no rows for the store",)
+
+
+def test_puzzles_of_another_repository_are_refused(tmp_path, monkeypatch):
+    declare(monkeypatch, "marc", revision=REVISION, repo="FlameF0X/Micro-ARC")
+    others = {"marc.py": "print('puzzles')\n"}
+    said = refusal(tmp_path, "marc", "puzzles.jsonl", lines(puzzles()), others=others, revision=REVISION)
+    assert said == (
+        "expected a file of FlameF0X/Micro-ARC, which marc declares, found one of handwritten: pin that "
+        "repository"
+    )
+
+
+@pytest.mark.parametrize("is_dry_run", [False, True])
+def test_a_source_of_which_no_file_holds_questions_is_told(tmp_path, is_dry_run):
+    source = source_of(tmp_path, "marc", {"marc.py": "", "README.md": ""}, REVISION)
+    mirror = str(tmp_path / "mirror")
+    [report] = ingest(Home(tmp_path / "lake"), [source], mirror=mirror, dry_run=is_dry_run)
+    [failure] = report.failures
+    assert isinstance(failure, InvalidSource)
+    assert str(failure).startswith(
+        "manifests/sources.toml: [marc] files: expected a file of questions, found only marc.py, README.md; "
+    )
 
 
 def test_puzzles_of_another_revision_of_the_program_are_refused(tmp_path):

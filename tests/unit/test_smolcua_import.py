@@ -121,8 +121,8 @@ def test_choices_that_are_null_are_none(tmp_path):
             {"choices": ["a", "b"]},
             "expected choices with the format choice alone, found some of word",
         ),
-        ("word", {"weight": 0}, "weight: input should be greater than 0, found 0"),
-        ("word", {"weight": -1.5}, "weight: input should be greater than 0, found -1.5"),
+        ("word", {"weight": 0}, "weight: input should be greater than or equal to 0.001, found 0"),
+        ("word", {"weight": -1.5}, "weight: input should be greater than or equal to 0.001, found -1.5"),
         ("word", {"weight": True}, "weight: input should be a valid number, found True"),
         ("word", {"weight": "2"}, "weight: input should be a valid number, found '2'"),
         ("word", {"weight": [2]}, "weight: input should be a valid number, found [2]"),
@@ -136,10 +136,12 @@ def test_one_wrong_field_refuses_the_file(tmp_path, form, fields, said):
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        ("1e999", "weight: input should be a finite number, found inf"),
+        ("1e999", "weight: input should be less than or equal to 1000, found inf"),
+        ("1e30", "weight: input should be less than or equal to 1000, found 1e+30"),
+        ("1000.5", "weight: input should be less than or equal to 1000, found 1000.5"),
         ("NaN", "not JSON (NaN is no number)"),
         ("Infinity", "not JSON (Infinity is no number)"),
-        ("1e-999", "weight: input should be greater than 0, found 0.0"),
+        ("1e-999", "weight: input should be greater than or equal to 0.001, found 0.0"),
     ],
 )
 def test_a_weight_that_is_no_number_of_points_refuses_the_file(tmp_path, number, said):

@@ -622,6 +622,23 @@ def test_the_element_to_click_may_stand_anywhere():
         assert abs(found - expected) < 3 * expected**0.5, place
 
 
+def test_neither_condition_alone_tells_which_row_it_is():
+    n_highest = 0
+    for row in of_kind("row_filter"):
+        seen = read(row["prompt"])
+        sort, column, bound, number = re.search(
+            r'"(\w+)" as (\w+) and (\d+) or more as (\w+)', seen.question
+        ).groups()
+        offered = [cells for cells in seen.table if next(iter(cells.values())) in row["choices"]]
+        assert len(offered) == 4
+        assert sum(int(cells[number]) >= int(bound) for cells in offered) > 1, row["id"]
+        assert sum(cells[column] == sort for cells in offered) > 1, row["id"]
+        highest = max(offered, key=lambda cells, number=number: int(cells[number]))
+        n_highest += next(iter(highest.values())) == row["answers"][0]
+    # of 60; who takes the largest number does not find more than who tosses a coin between two
+    assert n_highest <= 30
+
+
 def test_the_right_choice_stands_in_each_place_as_often():
     for kind in ("row_filter", "invalid_field"):
         for pass_ in PASSES:

@@ -1,12 +1,17 @@
 """A verifier that hangs, dies, prints or talks nonsense gives a verdict that says so, and never a score."""
 
 import os
+import signal
+import subprocess
+import sys
+import textwrap
 import time
 from contextlib import closing
 
 import fake_verifier
 import psutil
 import pytest
+from support import ROOT
 
 from generate.verifier import worker
 from generate.verifier.client import Asked, Verifier, verifier_python
@@ -173,7 +178,7 @@ def test_a_verifier_that_dies_is_no_verdict():
     with closing(Verifier(fake_verifier.grader())) as verifier:
         assert verifier.verdict(Asked(ROW, "gold")).score == 1.0
         verifier._process.kill()
-        with pytest.raises(EngineFailed, match=r"the verifier ended with SIGKILL; .*make setup-verifier"):
+        with pytest.raises(EngineFailed, match="ended with SIGKILL: run the same command again"):
             verifier.verdict(Asked(ROW, "tin"))
 
 
@@ -192,13 +197,53 @@ def test_closing_ends_all_processes_also_in_the_midst_of_an_answer(python):
     assert alive == []
 
 
+def is_running(process_id):
+    try:
+        # not every machine takes orphans away once they have ended
+        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("answer", ["gold", "wait"])
+def test_when_the_program_that_asks_is_killed_no_process_and_no_folder_stay(tmp_path, answer):
+    asks = tmp_path / "asks.py"
+    asks.write_text(
+        textwrap.dedent(f"""
+            import os, signal
+            import fake_verifier
+            from generate.verifier.client import Asked, Verifier
+            verifier = Verifier(fake_verifier.grader(timeout_s=0.1))
+            print(verifier._process.pid, flush=True)
+            if {answer!r} == "wait":
+                verifier._stdin.write(b'{{"row": {{"task": "a", "answer": "gold"}}, "answer": "wait"}}\\n')
+                verifier._stdin.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+            """)
+    )
+    environment = os.environ | {
+        "TMPDIR": str(tmp_path / "temporary"),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests" / "unit"))),
+    }
+    (tmp_path / "temporary").mkdir()
+    asked = subprocess.run(
+        [sys.executable, asks], env=environment, stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert asked.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while is_running(int(asked.stdout)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
 def test_without_its_environment_one_sentence_says_how_to_make_it(monkeypatch, tmp_path):
     monkeypatch.setenv("COGLAKE_VERIFIER", str(tmp_path / "nowhere"))
-    with pytest.raises(EngineFailed, match=r"nowhere, found none: run `make setup-verifier`"):
+    with pytest.raises(EngineFailed, match="nowhere, found no such file: correct COGLAKE_VERIFIER, or unset"):
         verdicts("gold")
     monkeypatch.delenv("COGLAKE_VERIFIER")
     monkeypatch.setattr("generate.verifier.client.project_dir", lambda: tmp_path)
-    with pytest.raises(EngineFailed, match=r"\.venv-verifier/bin/python, found none"):
+    with pytest.raises(EngineFailed, match="python, found no such file: run `make setup-verifier`"):
         verifier_python()
 
 
@@ -207,7 +252,7 @@ def test_a_python_without_the_verifier_is_told(monkeypatch, tmp_path):
     (tmp_path / "site" / "reasoning_core" / "__init__.py").write_text("raise ImportError('no such luck')")
     monkeypatch.setenv("COGLAKE_VERIFIER", str(python))
     with pytest.raises(
-        EngineFailed, match=r"ended with exit code 1 \(ImportError: no such luck\).*setup-verifier"
+        EngineFailed, match=r"ended with exit code 1 \(ImportError: no such luck\): correct COGLAKE_VER"
     ):
         verdicts("gold")
     (tmp_path / "python").write_text("#!/bin/sh\necho hello\n")

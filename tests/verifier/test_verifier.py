@@ -169,11 +169,13 @@ def asked(rows, share: int = 1) -> list[tuple[str, str, Asked]]:
     return found
 
 
-def graded(questions: list[tuple[str, str, Asked]]) -> list[tuple[str, str, Asked, Verdict]]:
+def graded(
+    questions: list[tuple[str, str, Asked]], timeout_s: float = TIMEOUT_S
+) -> list[tuple[str, str, Asked, Verdict]]:
     """Grade with a few verifiers side by side; fails if an answer that was executed left a file."""
 
     def work(share: list[tuple[str, str, Asked]]) -> list[tuple[str, str, Asked, Verdict]]:
-        with closing(Verifier(quick())) as opened:
+        with closing(Verifier(quick(timeout_s=timeout_s))) as opened:
             done = [(family, name, one, opened.verdict(one)) for family, name, one in share]
             assert list(opened.folder.iterdir()) == []
         return done
@@ -255,7 +257,8 @@ def test_there_are_more_than_200_hostile_answers_for_each_of_51_families(rows):
 
 
 def test_hostile_answers_end_with_an_expected_verdict(rows):
-    share = 12
+    # each on two families
+    share = 24
     questions = asked(rows, share)
     assert {family for family, _, _ in questions} == {row["task"] for row in rows}
     # every hostile answer is tried, each on some of the families
@@ -267,7 +270,7 @@ def test_hostile_answers_end_with_an_expected_verdict(rows):
 
 def test_known_hangs_end_as_timeouts(rows):
     first = {row["task"]: row for row in reversed(rows)}
-    done = graded([(family, text, Asked(first[family], text)) for family, text in KNOWN_HANGS])
+    done = graded([(family, text, Asked(first[family], text)) for family, text in KNOWN_HANGS], 1.0)
     assert {(family, text): verdict.status for family, text, _, verdict in done} == dict.fromkeys(
         KNOWN_HANGS, "timeout"
     )
@@ -276,20 +279,40 @@ def test_known_hangs_end_as_timeouts(rows):
 
 def test_what_sympy_would_run_leaves_no_trace_and_a_plain_word_is_just_wrong(rows, verifier):
     row = next(row for row in rows if row["task"] == "sequential_induction")
-    for answer in ("__import__('os').system('touch escaped')", "().__class__", "(lambda: eval('1'))()"):
+    for answer, name in (
+        ("__import__('os').system('touch escaped')", "__import__"),
+        ("().__class__", "__class__"),
+        ("(lambda: eval('1'))()", "eval"),
+        # sympy would run the text in it without another look
+        ("lambdify([], '().__class__')()", "lambdify"),
+    ):
         verdict = verifier.verdict(Asked(row, answer))
         assert (verdict.status, verdict.score) == ("error", None), answer
-        assert verdict.reason.startswith("the answer would run __") or "eval" in verdict.reason
+        assert verdict.reason == f"the answer would run {name}"
     assert list(verifier.folder.iterdir()) == []
     for word in ("open", "type", "help", "exit", "n", "n.name"):
         assert verifier.verdict(Asked(row, word)).score == 0.0, word
 
 
+def not_bounded(verifier: Verifier, rows: list[dict]) -> list[tuple[str, Verdict]]:
+    """Return what comes of ten megabytes of text where that is more than next to nothing."""
+    graded = ((row["task"], verifier.verdict(Asked(row, "no answer " * 1_000_000))) for row in rows)
+    return [
+        (task, verdict)
+        for task, verdict in graded
+        if verdict.status not in ("ok", "timeout", "error") or (verdict.score or 0.0) >= 1e-4
+    ]
+
+
+def test_an_answer_of_ten_megabytes_has_a_verdict(rows, verifier):
+    of_families = list({row["task"]: row for row in reversed(rows)}.values())
+    assert not_bounded(verifier, of_families[::3]) == []
+
+
+@pytest.mark.slow
 def test_an_answer_of_ten_megabytes_has_a_verdict_in_every_family(rows, verifier):
-    for row in {row["task"]: row for row in reversed(rows)}.values():
-        verdict = verifier.verdict(Asked(row, "no answer " * 1_000_000))
-        assert verdict.status in ("ok", "timeout", "error"), (row["task"], verdict)
-        assert verdict.score in (None, 0.0) or verdict.score < 1e-4, (row["task"], verdict)
+    of_families = list({row["task"]: row for row in reversed(rows)}.values())
+    assert not_bounded(verifier, of_families) == []
 
 
 @pytest.mark.slow
