@@ -135,6 +135,11 @@ def n_questions(lake: Home, dataset: Dataset) -> int:
         return found.n_chosen
 
 
+def n_needed(dataset: Dataset, asking: Asking) -> int:
+    """Return how many questions of a data set are to be asked."""
+    return min(dataset.n_examples, asking.limit or dataset.n_examples)
+
+
 # --- under which limits ---
 
 
@@ -161,7 +166,7 @@ def describe_model(
         model=weights.path,
         revision=None if weights.is_folder else weights.revision,
         dtype=asking.dtype,
-        max_context_tokens=_protocol_context() if is_native else asking.context_tokens,
+        max_context_tokens=protocol_context() if is_native else asking.context_tokens,
         may_extend_context=not is_native,
         trust_remote_code=asking.trust_remote_code,
         batch_size=max(component.batch_size for component in load_components().values()),
@@ -179,7 +184,8 @@ def describe_model(
     )
 
 
-def _protocol_context() -> int:
+def protocol_context() -> int:
+    """Return how many tokens the protocol gives prompt and response together."""
     return max(component.context_tokens for component in load_components().values())
 
 
@@ -206,9 +212,9 @@ def _deviations(facts: EngineFacts, asking: Asking) -> list[str]:
     found = []
     if facts.dtype != dtype:
         found.append(f"computed in {facts.dtype}, where the protocol has {dtype}")
-    if asking.context_tokens != _protocol_context():
+    if asking.context_tokens != protocol_context():
         asked = "its own" if asking.context_tokens == NATIVE else f"{asking.context_tokens:,} tokens"
-        found.append(f"asked for a context of {asked}, where the protocol has {_protocol_context():,} tokens")
+        found.append(f"asked for a context of {asked}, where the protocol has {protocol_context():,} tokens")
     return found
 
 

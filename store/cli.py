@@ -363,7 +363,9 @@ def cognirank(  # noqa: PLR0913
             help="Commit, branch or tag of the only model; it is resolved to a commit before anything runs."
         ),
     ] = None,
-    output_dir: Annotated[Path | None, typer.Option(help="Folder of the results; new or empty.")] = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the results; new or empty, unless --resume.")
+    ] = None,
     is_resumed: Annotated[
         bool, typer.Option("--resume", help="Go on with the results in --output-dir.")
     ] = False,

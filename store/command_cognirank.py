@@ -26,6 +26,7 @@ from generate.evaluation import (
     SharedEngine,
     ask_component,
     describe_model,
+    n_needed,
     n_questions,
     plan_component,
     played,
@@ -39,7 +40,15 @@ from store.command_build import complain
 from store.command_generate_model import stop_after_batch
 from store.command_ingest import ingest_stand_in
 from store.database import connect
-from store.errors import CheckFailed, EngineFailed, LakeUnusable, SourceUnavailable, StoreError, WrongUsage
+from store.errors import (
+    CheckFailed,
+    EngineFailed,
+    InvalidSource,
+    LakeUnusable,
+    SourceUnavailable,
+    StoreError,
+    WrongUsage,
+)
 from store.evaluation_files import (
     COMPARISON,
     ENVIRONMENT,
@@ -149,17 +158,24 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
         If only questions of components are missing.
     """
     if not wanted.models or wanted.output is None:
-        lacking = "--output-dir" if wanted.models else "--model or --models"
-        raise WrongUsage(f"expected {lacking}, or one of --dry-run, --verify, --print-requirements")
+        lacking = (
+            "--output-dir, or --dry-run"
+            if wanted.models
+            else "--model or --models, or one of --dry-run, --verify, --print-requirements, --extract-only"
+        )
+        raise WrongUsage(f"expected {lacking}, found neither")
     lake, output = home(), wanted.output
     with _only_runner(lake, output):
         records = open_output(output, lake, is_resumed=wanted.is_resumed)
+        # before anything is written: what is refused here leaves no folder behind
+        opened = _open_models(output, wanted, records or {})
+        _bring_questions(lake, wanted.asking)
         if records is None:
-            records = {}
             write_whole(output / RELEASE, to_json(release_of()))
         begin_writing(output)
+        folders = [folder for folder, _ in opened]
         try:
-            folders, is_stopped = _evaluate(lake, output, wanted, records)
+            is_stopped = _evaluate(lake, output, opened, wanted)
             if not is_stopped:
                 _score(lake, folders)
             compared = _compare(output)
@@ -168,7 +184,10 @@ def run(wanted: Wanted, *, as_json: bool) -> None:
     if as_json:
         console.write(to_json(compared))
     elif not is_stopped:
-        console.show(sheet(compared))
+        shown = sheet(compared)
+        console.show(shown)
+        for note in shown.notes:
+            console.say(note)
     _end([folder.record for folder in folders], compared, is_stopped=is_stopped)
 
 
@@ -193,12 +212,18 @@ def open_output(output: Path, lake: Home, *, is_resumed: bool) -> dict[str, RunR
     ------
     WrongUsage
         If it holds results and they are not to be gone on with, or something else, or results of another
-        release.
+        release; or if it is in the lake, or the lake in it.
     ChecksumMismatch, InvalidSource
         If what it holds was changed.
     """
     if output.exists() and not output.is_dir():
         raise WrongUsage(f"--output-dir {output}: expected a folder, found a file")
+    here, there = output.resolve(), lake.root.resolve()
+    if here.is_relative_to(there) or there.is_relative_to(here):
+        raise WrongUsage(
+            f"--output-dir {output}: expected a folder apart from the lake, found the lake {lake.root} "
+            f"{'around' if here.is_relative_to(there) else 'in'} it: name another"
+        )
     # what begins with a dot a killed runner may have left
     if not output.is_dir() or not any(path.name[:1] != "." for path in output.iterdir()):
         return None
@@ -212,7 +237,15 @@ def open_output(output: Path, lake: Home, *, is_resumed: bool) -> dict[str, RunR
     if found != release:
         raise _refusal(output, "release", release[:12], found[:12])
     require_unchanged(output, lake)
-    return read_records(output)
+    records = read_records(output)
+    for name, record in records.items():
+        expected = folder_name(record.model, record.revision)
+        if name != expected:
+            raise InvalidSource(
+                f"{output / name}: expected the name {expected}, as its run.json says: give it that name, or "
+                "take a copy away"
+            )
+    return records
 
 
 def release_of() -> dict[str, Any]:
@@ -315,50 +348,63 @@ def new_record(model: str, revision: str | None, asking: Asking) -> RunRecord:
 # --- one model after another ---
 
 
-def _evaluate(
-    lake: Home, output: Path, wanted: Wanted, records: Mapping[str, RunRecord]
-) -> tuple[list[ModelFolder], bool]:
-    """Return the folders of the models, and whether the user stopped it."""
-    for dataset in played(wanted.asking.stand_ins).values():
-        if dataset.is_stand_in and n_questions(lake, dataset) < _n_needed(dataset, wanted.asking):
+Opened = tuple[ModelFolder, Weights | None]
+"""A model's folder, on which nothing was written yet, and its weights; None if these cannot be had."""
+
+
+def _bring_questions(lake: Home, asking: Asking) -> None:
+    """Bring the questions of stand-ins into a lake that lacks them."""
+    for dataset in played(asking.stand_ins).values():
+        if dataset.is_stand_in and n_questions(lake, dataset) < n_needed(dataset, asking):
             console.say(f"{dataset.dataset_id}: bringing its {dataset.n_examples:,} questions into the lake")
             for failure in ingest_stand_in(lake, load_sources()[dataset.source_id]).failures:
                 raise failure
-    # all before the first runs: what a name stands for may change meanwhile
+
+
+def _open_models(output: Path, wanted: Wanted, records: Mapping[str, RunRecord]) -> list[Opened]:
+    """Settle what every model is before the first runs: what a name stands for may change meanwhile."""
     opened = [_open_model(output, wanted, model, records) for model in wanted.models]
     paths = [folder.path for folder, _ in opened]
     if len(set(paths)) < len(paths):
         raise WrongUsage(f"--models {' '.join(wanted.models)}: expected different models, found one twice")
+    return opened
+
+
+def _evaluate(lake: Home, output: Path, opened: Sequence[Opened], wanted: Wanted) -> bool:
+    """Ask all models; return whether the user stopped it."""
+    for model, (folder, weights) in zip(wanted.models, opened, strict=True):
+        if weights is None:
+            folder.write()
+        else:
+            _remove_unresolved(output / folder_name(model, None))
     with console.progress("cognirank", has_rate=True) as step, stop_after_batch() as stops:
         stop = Stop(lambda: bool(stops), step)
         for folder, weights in opened:
             if weights is not None and not stop.is_wanted():
                 _evaluate_model(lake, folder, weights, wanted.asking, stop)
-    return [folder for folder, _ in opened], bool(stops)
+    return bool(stops)
 
 
-def _open_model(
-    output: Path, wanted: Wanted, model: str, records: Mapping[str, RunRecord]
-) -> tuple[ModelFolder, Weights | None]:
+def _open_model(output: Path, wanted: Wanted, model: str, records: Mapping[str, RunRecord]) -> Opened:
     try:
         weights = resolve_model(model, wanted.revision, records)
-    except SourceUnavailable as error:
+    except (EngineFailed, SourceUnavailable) as error:
         console.say(f"{model}: failed: {error}")
-        record = new_record(model, None, wanted.asking)
-        folder = ModelFolder(output / folder_name(model, None), record)
-        folder.write(failure=str(error))
-        return folder, None
+        failed = new_record(model, None, wanted.asking).model_copy(update={"failure": str(error)})
+        return ModelFolder(output / folder_name(model, None), failed), None
     new = new_record(weights.model_id, weights.revision, wanted.asking)
     name = folder_name(weights.model_id, weights.revision)
     if name in records:
         require_same(name, records[name], new)
-    with suppress(OSError):
-        # what said that it could not be found
-        unresolved = output / folder_name(model, None)
-        for path in unresolved.iterdir():
-            path.unlink()
-        unresolved.rmdir()
     return ModelFolder(output / name, records.get(name, new)), weights
+
+
+def _remove_unresolved(folder: Path) -> None:
+    """Take away what said that a model could not be found, now that it is."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
 
 
 def _evaluate_model(lake: Home, folder: ModelFolder, weights: Weights, asking: Asking, stop: Stop) -> None:
@@ -471,8 +517,9 @@ def _evaluate_component(
 ) -> None:
     log, asking = _Log(folder, component_id), described.asking
     name = f"{folder.record.model}: {component_id}"
-    n_there, n_needed = n_questions(lake, dataset), _n_needed(dataset, asking)
-    planned = plan_component(lake, described, dataset) if n_there >= n_needed else None
+    n_there = n_questions(lake, dataset)
+    is_there = n_there >= n_needed(dataset, asking)
+    planned = plan_component(lake, described, dataset) if is_there else None
     if planned is None:
         lacking = (
             f"{n_there:,} of the {dataset.n_examples:,} questions of {dataset.dataset_id} are in the lake: "
@@ -504,7 +551,7 @@ def _evaluate_component(
             log.write(f"stopped by the user: {found.n} answered", state="stopped", n_answered=found.n)
             return
         log.write(
-            f"{found.n} of {report.n_planned} answered, {found.n - n_before} of them now",
+            f"{found.n} answered where {report.n_planned} are asked, {found.n - n_before} of them now",
             n_planned=report.n_planned,
             n_answered=found.n,
             n_by_status=dict(found.n_by_status),
@@ -525,10 +572,6 @@ def _evaluate_component(
         reason=reason,
         parts=parts,
     )
-
-
-def _n_needed(dataset: Dataset, asking: Asking) -> int:
-    return min(dataset.n_examples, asking.limit or dataset.n_examples)
 
 
 def _what_failed(found: Answered) -> str | None:
@@ -623,7 +666,11 @@ def _compare(output: Path) -> dict[str, Any]:
 
 
 def sheet(compared: Mapping[str, Any]) -> Sheet:
-    """Return one row per model; the score of a stand-in is marked by its name."""
+    """Return one row per model.
+
+    The score of a stand-in is marked by its name. Of a component that has none but answers, the mean over
+    what could be scored is shown, marked ``s`` and with how many that are; no composite is made of those.
+    """
     components = load_components()
     rows = tuple(
         (
@@ -640,14 +687,34 @@ def sheet(compared: Mapping[str, Any]) -> Sheet:
         "CogniScore",
         "of stand-ins",
     )
-    return Sheet(headers, rows, printed=frozenset(range(1, len(headers))))
+    partials = [
+        _partial(component) for model in compared["models"] for component in model["components"].values()
+    ]
+    is_marked = any(partial is not None and partial["value_scored"] is not None for partial in partials)
+    notes = ("s: the mean over the questions that have a score, which is no score of the component",)
+    return Sheet(headers, rows, printed=frozenset(range(1, len(headers))), notes=notes if is_marked else ())
 
 
 def _cell(component: Mapping[str, Any]) -> str:
+    marks = [component["dataset_id"]] if component["is_stand_in"] else []
+    shown = _number(component["value"])
     if component["value"] is None:
-        return "-"
-    mark = f" ({component['dataset_id']})" if component["is_stand_in"] else ""
-    return f"{_number(component['value'])}{mark}"
+        partial = _partial(component)
+        if partial is None:
+            return shown
+        if partial["value_scored"] is not None:
+            shown = f"{_number(partial['value_scored'])}s"
+        marks.insert(0, f"{partial['n_scored']:,} of {partial['n_planned']:,}")
+    return f"{shown} ({', '.join(marks)})" if marks else shown
+
+
+def _partial(component: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the metric that counts where only some questions have a score; else None."""
+    for metric in component["metrics"].values():
+        if metric["is_primary"] and 0 < metric["n_scored"] < metric["n_planned"]:
+            found: Mapping[str, Any] = metric
+            return found
+    return None
 
 
 def _number(value: float | None) -> str:

@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,15 @@ from typing import Any
 import typer
 
 from generate import standins
-from generate.evaluation import n_questions, played, questions_of
+from generate.evaluation import (
+    NATIVE,
+    Asking,
+    n_needed,
+    n_questions,
+    played,
+    protocol_context,
+    questions_of,
+)
 from generate.questions import Brought, rows_of_run, runs_of
 from generate.verifier.grading import grader_of
 from ingest.fetch import cache_path
@@ -61,33 +69,54 @@ def dry_run(wanted: Wanted, *, as_json: bool) -> None:
     """Print protocol, questions and revisions; nothing is written, and no engine is looked at."""
     lake, stand_ins = home(), wanted.asking.stand_ins
     components = [
-        _planned(lake, load_components()[name], dataset) for name, dataset in played(stand_ins).items()
+        _planned(lake, load_components()[name], dataset, wanted.asking)
+        for name, dataset in played(stand_ins).items()
     ]
     models = list(_models(wanted, lake))
     if as_json:
         protocol = {"release_id": release_id(), "generation_id": generation_id()}
-        console.write(to_json({**protocol, "components": components, "models": models}))
+        asking = {**asdict(wanted.asking), "stand_ins": sorted(stand_ins)}
+        console.write(to_json({**protocol, "asking": asking, "components": components, "models": models}))
         return
-    console.write(f"release {release_id()}\n")
+    console.write(f"release {release_id()}\nasks {_asked(wanted.asking)}\n")
     console.show(_as_sheet(components))
     if models:
         console.show(_as_sheet(models))
 
 
-def _planned(lake: Home, component: Component, dataset: Dataset) -> dict[str, Any]:
-    budget = [component.max_response_tokens, component.max_response_tokens_short]
+def _asked(asking: Asking) -> str:
+    said = [f"{asking.engine} in {asking.dtype}"]
+    said.append(
+        f"with the model's own context, at most {protocol_context():,} tokens"
+        if asking.context_tokens == NATIVE
+        else f"with {asking.context_tokens:,} tokens of context"
+    )
+    if asking.limit is not None:
+        said.append(f"at most {asking.limit:,} questions per component, so there is no composite")
+    if asking.trust_remote_code:
+        said.append("running code that comes with a model")
+    if asking.repeat:
+        said.append(f"repeat {asking.repeat}")
+    return ", ".join(said)
+
+
+def _planned(lake: Home, component: Component, dataset: Dataset, asking: Asking) -> dict[str, Any]:
+    source = load_sources().get(dataset.source_id)
     return {
-        "component": component.component_id,
-        "data set": dataset.dataset_id,
-        "examples": dataset.n_examples,
-        "in the lake": n_questions(lake, dataset),
+        "component_id": component.component_id,
+        "dataset_id": dataset.dataset_id,
+        "revision": component.revision if source is None else source.revision,
+        "n_examples": dataset.n_examples,
+        "n_in_lake": n_questions(lake, dataset),
+        "n_asked": n_needed(dataset, asking),
         "weight": f"{component.weight_numerator}/{component.weight_denominator}",
-        "prompt": component.prompt_style,
-        "batch": component.batch_size,
-        "response tokens": ", short ".join(str(tokens) for tokens in budget if tokens is not None) or None,
-        "context": component.context_tokens,
+        "prompt_style": component.prompt_style,
+        "batch_size": component.batch_size,
+        "max_response_tokens": component.max_response_tokens,
+        "max_response_tokens_short": component.max_response_tokens_short,
+        "context_tokens": component.context_tokens,
         "dtype": component.dtype,
-        "resumes by": component.resumes_by,
+        "resumes_by": component.resumes_by,
         "metric": component.metric,
     }
 
@@ -113,7 +142,10 @@ def _models(wanted: Wanted, lake: Home) -> Iterator[dict[str, Any]]:
 
 
 def _as_sheet(rows: Sequence[Mapping[str, Any]]) -> Sheet:
-    return Sheet(tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+    cells = (
+        {name: _short(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows
+    )
+    return Sheet(tuple(rows[0]), tuple(tuple(row.values()) for row in cells))
 
 
 # --- pins ---
@@ -334,7 +366,9 @@ def extract(folder: Path, *, as_json: bool) -> None:
     WrongUsage
         If the folder is not empty or cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not folder.is_dir():
+        raise WrongUsage(f"--extract-only {folder}: expected a folder, found a file")
+    if folder.exists() and any(folder.iterdir()):
         raise WrongUsage(f"--extract-only {folder}: expected an empty or new folder, found files in it")
     contents: dict[str, str | bytes] = {name: path.read_bytes() for name, path in release_paths().items()}
     n_files = len(contents)

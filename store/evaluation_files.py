@@ -58,7 +58,8 @@ class ComponentRecord(_Record):
     reason
         Why it is missing or failed, in one sentence.
     n_planned, n_answered
-        Questions, and rows that answer them.
+        Questions that are asked, and rows in the lake that answer questions of this run: more than are asked,
+        if it was asked with a larger limit before.
     n_by_status
         How many of these rows have another status than ok.
     parts
@@ -232,16 +233,21 @@ def names_in(root: Path) -> list[str]:
     Raises
     ------
     InvalidSource
-        If there is a link that leads out.
+        If there is a link that leads out, what is neither file nor folder, or a name of more than one line.
     """
     found = []
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = Path(folder) / name
-            if path.is_symlink():
-                _require_inside(root, path.relative_to(root).as_posix(), root)
-            if name in files:
-                found.append(path.relative_to(root).as_posix())
+            relative = path.relative_to(root).as_posix()
+            _require_inside(root, relative, root)
+            if not path.is_dir():
+                if not path.is_file():
+                    raise InvalidSource(
+                        f"{root}: expected files and folders, found {relative!r}, which is neither: "
+                        "take it away"
+                    )
+                found.append(relative)
     return sorted(found)
 
 
@@ -285,9 +291,18 @@ def require_unchanged(root: Path, lake: Home) -> None:
     InvalidSource
         If a list is damaged, or names what is outside.
     """
-    for name, sha256 in _sums(root):
+    sums, has_sums = dict(_sums(root)), (root / SUMS).exists()
+    for name, sha256 in sums.items():
         _require_sha256(root / name, sha256, f"{SUMS} in {root}")
-    for folder, record in read_records(root).items():
+    records = read_records(root)
+    for name in names_in(root):
+        # what states the hashes of the others cannot be left out
+        if has_sums and Path(name).name in (RELEASE, RUN) and name not in sums:
+            raise ChecksumMismatch(
+                f"{root / SUMS}: expected a line for {name}, found none: put the file back as it was, or "
+                "start anew in another folder"
+            )
+    for folder, record in records.items():
         for name, sha256 in record.files.items():
             _require_sha256(root / folder / name, sha256, f"{RUN} in {root / folder}")
         for component in record.components.values():

@@ -37,7 +37,10 @@ labelled as (
         scores.reason,
         scores.scorer_sha
     from scores
-    inner join runs on scores.run_id = runs.run_id
+    inner join runs
+        on
+            scores.evaluation_id = runs.evaluation_id
+            and scores.component_id = runs.component_id
 
 )
 

@@ -31,10 +31,11 @@ pairs as (
 
 listed as (
 
+    -- scores that are equal as fractions differ by a last digit at most
     select
         *,
-        rank() over (partition by list_id order by score desc) as place,
-        row_number() over (partition by list_id order by score desc, run_id asc) as row_no,
+        rank() over (partition by list_id order by round(score, 9) desc) as place,
+        row_number() over (partition by list_id order by round(score, 9) desc, run_id asc) as row_no,
         count(*) over (partition by list_id) as n_ranked
     from composites
 
@@ -49,7 +50,7 @@ behind as (
         leaders.row_no as leader_row,
         followers.run_id,
         followers.row_no,
-        leaders.score - followers.score as difference,
+        greatest(leaders.score - followers.score, 0) as difference,
         pairs.p_value
     from listed as leaders
     inner join listed as followers

@@ -1,4 +1,6 @@
--- Verdicts on answers that the lake does not hold: whoever counts them scores what nobody said.
+{{ config(severity='warn') }}
+-- Verdicts on answers that the lake does not hold: whoever counts them scores what nobody said. No score
+-- does: a warning.
 select
     verdicts.run_id,
     verdicts.mode_id,

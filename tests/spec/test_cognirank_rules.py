@@ -30,7 +30,6 @@ from support import (
 )
 
 from generate.standins import MAKERS
-from store.build import build
 from store.lake import commit, commit_batch, open_run
 from store.protocol import load_graders, load_metrics
 from store.schemas import ITEMS, RAW_TABLES, RUNS
@@ -646,14 +645,15 @@ def test_verdicts_of_another_version_are_kept_and_scored_once_it_is_declared(tmp
     assert n == [{"n": 2 * len(GRADED)}]
 
 
-def test_what_is_answered_or_graded_twice_fails_the_build(tmp_path, answered, project):
+def test_what_is_answered_or_graded_twice_is_a_warning(tmp_path, answered, project):
     lake = copy_lake(answered, tmp_path / "lake")
     [first, *_] = items_of(WORDS)
     grow(lake, "words", outputs=[output("words", first, "another answer")])
     grow(lake, "pile", n_requests=0, verdicts=[pile_verdicts()[0] | {"duration_s": 1.0}])
-    report = build(lake, project, select=THESE_RULES)
-    failed = {failure.name for failure in report.failures}
-    assert {"each_question_is_answered_once", "each_answer_is_graded_once"} <= failed
+    # what withholds the score is said beside it, and other runs have nothing to do with it
+    warnings = " ".join(built(lake, project, select=THESE_RULES).warnings)
+    assert "each_cognirank_question_is_answered_once" in warnings
+    assert "each_answer_is_graded_once" in warnings
 
 
 # ---- Table 3 ----

@@ -171,8 +171,8 @@ class Answers:
     ----------
     outputs, verdicts
         Columns to change, by place of the item; None leaves the row out.
-    again
-        Places whose answer is there a second time.
+    again, graded_again
+        Places whose answer, or verdict, is there a second time.
     grader_version
         Whose verdicts they are.
     """
@@ -183,6 +183,7 @@ class Answers:
     verdicts: Mapping[int, Row | None] = field(default_factory=dict)
     options: Mapping[int, Row] = field(default_factory=dict)
     again: tuple[int, ...] = ()
+    graded_again: tuple[int, ...] = ()
     grader_version: str = GRADER_VERSION
     columns: Mapping[str, Any] = field(default_factory=dict)
     evaluation: Mapping[str, Any] = field(default_factory=dict)
@@ -215,7 +216,7 @@ class Answers:
                     {**key, "grader_id": GRADER, "grader_version": self.grader_version, "answer_rule": rule}
                     | {"verdict": value, "status": "ok", **found}
                     for rule in ("raw-v1", "answer-tags-v1", "last-line-v1")
-                ]
+                ] * (2 if place in self.graded_again else 1)
         planted = [("outputs", OUTPUTS, outputs), ("output_options", OUTPUT_OPTIONS, options)]
         planted.append(("verdicts", VERDICTS, verdicts))
         return [(name, pa.Table.from_pylist(rows, schema)) for name, schema, rows in planted if rows]
@@ -405,6 +406,7 @@ def small_project(folder: Path) -> Path:
     return project
 
 
+NO_TEXT = {"response_text": None}
 STANDIN_TTM = Answers(STANDINS["ttm"], GOOD["ttm"])
 TWICE = {"smolcua": 1, "marc": 4, "procedural_pile": 2, "ttm": 3}
 
@@ -465,6 +467,22 @@ FAULTS: dict[str, tuple[list[Answers], str]] = {
     "not_graded": (
         with_one("procedural_pile", verdicts={5: None}),
         "procedural_pile: 5 of 6 items have a score, the first without: procedural_pile/0005: "
+        f"no verdict of {GRADER} {GRADER_VERSION} by raw-v1",
+    ),
+    "failed_and_graded": (
+        with_one(
+            "procedural_pile", outputs={1: {"status": "too_long", "status_reason": "5,000 tokens", **NO_TEXT}}
+        ),
+        "procedural_pile: 5 of 6 items have a score, the first without: procedural_pile/0001: 5,000 tokens",
+    ),
+    "graded_another_answer": (
+        with_one("procedural_pile", verdicts={0: {"episode_id": "another"}}),
+        "procedural_pile: 5 of 6 items have a score, the first without: procedural_pile/0000: "
+        f"no verdict of {GRADER} {GRADER_VERSION} by raw-v1",
+    ),
+    "graded_as_the_stand_in": (
+        with_one("procedural_pile", verdicts={0: {"mode_id": "pile_like"}}),
+        "procedural_pile: 5 of 6 items have a score, the first without: procedural_pile/0000: "
         f"no verdict of {GRADER} {GRADER_VERSION} by raw-v1",
     ),
     "nan_nats": (
@@ -538,6 +556,29 @@ def faulty_lake(tmp_path_factory, small) -> Home:
     evaluate(lake, "repeated", [*COMPLETE.values(), repeated])
     scored(lake, small)
     return lake
+
+
+def test_runs_that_went_wrong_withhold_their_own_scores_and_warn_and_keep_nobody_elses_back(tmp_path, small):
+    lake = Home(tmp_path / "lake")
+    for questions in SMALL.values():
+        plant_items(lake, questions)
+    evaluate(lake, "good", list(COMPLETE.values()))
+    evaluate(lake, "twice", with_one("marc", again=(4,)))
+    evaluate(lake, "unknown", with_one("procedural_pile", verdicts={0: {"episode_id": "another"}}))
+    evaluate(lake, "graded_again", with_one("procedural_pile", graded_again=(2,)))
+    # a run that plans the questions of two components is each of them once
+    evaluate(lake, "wide", with_one("marc", columns={"planned_modes": ["marc", "ttm"]}))
+    report = built(lake, small)
+    for check in (
+        "each_cognirank_question_is_answered_once",
+        "each_answer_is_graded_once",
+        "graded_answers_are_there",
+    ):
+        assert any(check in warning for warning in report.warnings), check
+    found = {row["run_id"]: row["cogniscore"] for row in query(lake, "select * from cogniscore")}
+    assert found["good"] == found["wide"] is not None
+    assert {name for name, score in found.items() if score is None} == {"twice", "unknown", "graded_again"}
+    assert cogniscore(lake, "graded_again")["withheld_because"].endswith(": scored 2 times")
 
 
 def test_scores_of_weighted_items_are_those_of_exact_fractions(faulty_lake):

@@ -188,7 +188,8 @@ def build_in_small(lake, project, **_):
                     when 'marc' then 'exact_match' else 'points' end as metric,
                 true as is_primary,
                 case when n_ok = {N_QUESTIONS} then 100 * avg(value) end as value,
-                'nan'::double as se, count(*) as n_scored,
+                100 * avg(value) filter (where component_id != 'marc') as value_scored,
+                'nan'::double as se, {N_QUESTIONS} as n_planned, n_ok as n_scored,
                 case when n_ok < {N_QUESTIONS} then count(*) || ' answers' end as reason
             from runs join datasets using (dataset_id) join int_scored using (run_id)
             group by all;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,33 +21,68 @@ from small_evaluations import (
 )
 from typer.testing import CliRunner
 
-from store import command_cognirank, evaluation_files
+from store import command_cognirank, command_cognirank_look
 from store.cli import app
-from store.errors import EngineFailed, SourceUnavailable
+from store.errors import EngineFailed, InvalidSource, SourceUnavailable
 from store.lake import batch_parts, only_writer, part_paths
+from store.manifest import load_sources
 from store.settings import Home
 
 ROOT = Path(__file__).parents[2]
 LIMIT = ("--limit", str(N_QUESTIONS))
+STAND_IN_OF = dict(zip(("smolcua", "marc", "procedural_pile", "ttm"), STAND_INS, strict=True))
+
+
+def here(folder, patch):
+    """Make a folder the current one and its lake the one in use."""
+    patch.setenv("COGLAKE_HOME", str(folder / "lake"))
+    patch.delenv("COGLAKE_DEBUG", raising=False)
+    patch.chdir(folder)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A lake with some questions of every stand-in, and the model `small`."""
+    folder = tmp_path_factory.mktemp("begun")
+    for dataset_id in STAND_INS:
+        add_questions(Home(folder / "lake"), dataset_id)
+    model_folder(folder / "small")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(begun, tmp_path_factory):
+    """The same once `small` was asked everything, with its results in `out`."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    shutil.copytree(begun, folder, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        here(folder, patch)
+        install(patch)
+        assert cognirank().exit_code == 0
+    return folder
 
 
 @pytest.fixture
-def lake(tmp_path, monkeypatch):
+def lake(begun, tmp_path, monkeypatch):
     """A lake with some questions of every stand-in; the current folder holds the model `small`."""
-    home = Home(tmp_path / "lake")
-    monkeypatch.setenv("COGLAKE_HOME", str(home.root))
-    monkeypatch.delenv("COGLAKE_DEBUG", raising=False)
-    monkeypatch.chdir(tmp_path)
-    for dataset_id in STAND_INS:
-        add_questions(home, dataset_id)
-    model_folder(tmp_path / "small")
-    return home
+    shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+    here(tmp_path, monkeypatch)
+    return Home(tmp_path / "lake")
 
 
 @pytest.fixture
 def engines(lake, monkeypatch):
     """The engines that a command opens, in their order."""
     return install(monkeypatch)
+
+
+@pytest.fixture
+def done(evaluated, tmp_path, monkeypatch):
+    """The lake after an evaluation, whose results are in `out` of the current folder; its engine is gone."""
+    shutil.copytree(evaluated, tmp_path, dirs_exist_ok=True)
+    here(tmp_path, monkeypatch)
+    install(monkeypatch)
+    return Home(tmp_path / "lake")
 
 
 def cognirank(*arguments, models=("small",), output="out"):
@@ -105,18 +141,16 @@ def test_each_component_is_asked_as_the_protocol_says_and_the_engine_is_loaded_o
     assert (engine.settings.dtype, engine.settings.trust_remote_code) == ("bfloat16", False)
 
 
-def test_a_chat_model_is_asked_in_a_chat_where_the_component_allows_it(lake, engines):
-    cognirank()
-
+def test_a_chat_model_is_asked_in_a_chat_where_the_component_allows_it(done):
     texts = {row["prompt_sha256"] for row in predicted("marc")}
     (run_id,) = {record()["components"]["marc"]["run_id"]}
     import polars as pl
 
     prompts = pl.concat(
-        [pl.read_parquet(path, hive_partitioning=False) for path in batch_parts(lake, run_id, "prompts")]
+        [pl.read_parquet(path, hive_partitioning=False) for path in batch_parts(done, run_id, "prompts")]
     )
     assert {row["text"][:7] for row in prompts.to_dicts() if row["prompt_sha256"] in texts} == {"<False>"}
-    smolcua = batch_parts(lake, record()["components"]["smolcua"]["run_id"], "prompts")
+    smolcua = batch_parts(done, record()["components"]["smolcua"]["run_id"], "prompts")
     assert {text[:6] for text in pl.read_parquet(smolcua[0], hive_partitioning=False)["text"]} == {"<True>"}
 
 
@@ -192,10 +226,7 @@ def test_models_run_one_after_another_and_each_engine_is_closed_before_the_next_
 # --- what is written ---
 
 
-def test_the_folder_tells_everything_and_sums_up(lake, engines):
-    result = cognirank()
-
-    assert result.exit_code == 0
+def test_the_folder_tells_everything_and_sums_up(done):
     names = {path.name for path in folder_of().iterdir()}
     components = {"smolcua", "marc", "procedural_pile", "ttm"}
     assert names == components | {"run.json", "results.json", "environment.json", "pip-freeze.txt"}
@@ -212,9 +243,7 @@ def test_the_folder_tells_everything_and_sums_up(lake, engines):
     assert json.loads((folder_of() / "environment.json").read_text())["machine"] == {"device": "cpu"}
 
 
-def test_predictions_are_in_the_order_of_the_questions_with_scores_and_verdicts(lake, engines):
-    cognirank()
-
+def test_predictions_are_in_the_order_of_the_questions_with_scores_and_verdicts(done):
     for component, dataset_id in zip(("smolcua", "marc", "procedural_pile", "ttm"), STAND_INS, strict=True):
         rows = predicted(component)
         assert [row["item_id"] for row in rows] == [f"{dataset_id}/{i}" for i in range(N_QUESTIONS)]
@@ -230,8 +259,7 @@ def test_predictions_are_in_the_order_of_the_questions_with_scores_and_verdicts(
         assert all(option["logprob_nats"] < 0 for option in row["options"])
 
 
-def test_results_have_a_value_or_a_reason_and_no_number_that_json_does_not_know(lake, engines):
-    cognirank()
+def test_results_have_a_value_or_a_reason_and_no_number_that_json_does_not_know(done):
     told = results()
 
     assert (told["cogniscore"], told["withheld_because"]) == (None, "stand-ins")
@@ -245,14 +273,12 @@ def test_results_have_a_value_or_a_reason_and_no_number_that_json_does_not_know(
     assert told["components"]["smolcua"]["weight"] == "30/95"
 
 
-def test_run_json_names_the_parts_in_the_lake(lake, engines):
-    cognirank()
-
+def test_run_json_names_the_parts_in_the_lake(done):
     for component in record()["components"].values():
         assert component["state"] == "complete"
         assert (component["n_planned"], component["n_answered"]) == (N_QUESTIONS, N_QUESTIONS)
         for table, hashes in component["parts"].items():
-            found = [path.stem for path in batch_parts(lake, component["run_id"], table)]
+            found = [path.stem for path in batch_parts(done, component["run_id"], table)]
             assert found == [f"part-{sha256}" for sha256 in hashes]
     assert "verdicts" in record()["components"]["procedural_pile"]["parts"]
     assert "output_options" in record()["components"]["ttm"]["parts"]
@@ -270,6 +296,11 @@ def test_without_some_questions_there_is_no_composite_and_the_reason_is_said(lak
     assert told["cogniscore"] is told["cogniscore_standin"] is told["ci_low"] is None
     assert told["withheld_because"].count("2 answers") == 4
     assert "no CogniScore: smolcua: 2 answers" in result.stderr
+    # of marc the small build has no mean, as the real one where a whole part was not asked
+    shown = {name: f"(2 of {N_QUESTIONS}, {name})" for name in STAND_INS}
+    assert f"100.00s {shown['ttm_like']}" in result.stdout
+    assert f" - {shown['marc_like']}" in result.stdout
+    assert "s: the mean over the questions that have a score, which is no score" in result.stderr
 
 
 # --- what fails ---
@@ -370,6 +401,23 @@ def test_a_model_that_the_hub_does_not_have_is_recorded_and_found_later(lake, en
     assert is_as_summed()
 
 
+def test_a_folder_that_cannot_be_read_does_not_stop_the_next(lake, engines, monkeypatch):
+    resolve = command_cognirank.resolve
+
+    def unreadable(model, revision=None):
+        if model == "other":
+            raise EngineFailed("cannot read other/model.safetensors: Input/output error")
+        return resolve(model, revision)
+
+    monkeypatch.setattr(command_cognirank, "resolve", unreadable)
+    result = cognirank(models=("other", "small"))
+
+    assert result.exit_code == EngineFailed.exit_code
+    assert record(model="other")["failure"] == "cannot read other/model.safetensors: Input/output error"
+    assert results()["cogniscore_standin"] is not None
+    assert is_as_summed()
+
+
 def test_a_prompt_that_does_not_fit_fails_its_component_and_no_other(lake, monkeypatch):
     install(monkeypatch, [Talker(too_long="marc_like: question 3")])
     result = cognirank()
@@ -458,12 +506,11 @@ def test_a_component_that_resumes_as_a_whole_keeps_nothing_until_it_is_whole(lak
     assert len(batch_parts(lake, run_id, "outputs")) == 1
 
 
-def test_a_second_time_asks_nothing_and_changes_no_number(lake, engines):
-    cognirank()
-    before = results()
+def test_a_second_time_asks_nothing_and_changes_no_number(done, monkeypatch):
+    engines, before = install(monkeypatch), results()
     assert cognirank("--resume").exit_code == 0
 
-    assert len(engines) == 1
+    assert engines == []
     assert results() == before
     assert is_as_summed()
     assert "begins" in (folder_of() / "marc" / "log.txt").read_text()
@@ -573,8 +620,7 @@ def test_the_revision_of_a_repository_is_asked_for_once(lake, engines, monkeypat
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_what_was_asked_otherwise_is_not_gone_on_with(lake, engines, changed, what):
-    cognirank()
+def test_what_was_asked_otherwise_is_not_gone_on_with(done, changed, what):
     before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
     result = cognirank("--resume", *changed)
 
@@ -583,10 +629,7 @@ def test_what_was_asked_otherwise_is_not_gone_on_with(lake, engines, changed, wh
     assert {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()} == before
 
 
-def test_other_data_sets_other_weights_and_another_engine_version_are_not_gone_on_with(
-    lake, engines, monkeypatch
-):
-    cognirank()
+def test_other_data_sets_other_weights_and_another_engine_version_are_not_gone_on_with(done, monkeypatch):
     command = ["cognirank", *LIMIT, "--engine", "hf", "--output-dir", "out", "--model", "small", "--resume"]
     result = CliRunner().invoke(app, command)
     assert (result.exit_code, "data sets: expected smolcua, marc" in result.stderr) == (2, True)
@@ -600,8 +643,7 @@ def test_other_data_sets_other_weights_and_another_engine_version_are_not_gone_o
     assert (result.exit_code, "revision: expected sha256:" in result.stderr) == (2, True)
 
 
-def test_another_release_is_not_gone_on_with(lake, engines, monkeypatch):
-    cognirank()
+def test_another_release_is_not_gone_on_with(done, monkeypatch):
     monkeypatch.setattr(command_cognirank, "release_id", lambda: "f" * 64)
     result = cognirank("--resume")
 
@@ -609,8 +651,33 @@ def test_another_release_is_not_gone_on_with(lake, engines, monkeypatch):
     assert f"release: expected {'f' * 12} as this command says" in result.stderr
 
 
-def test_results_are_never_written_over(lake, engines):
-    cognirank()
+def test_what_is_refused_at_once_leaves_no_folder_that_is_in_the_way(lake, engines):
+    result = cognirank(models=("small", "no-such-folder"))
+    assert (result.exit_code, "is neither" in result.stderr) == (2, True)
+    assert not Path("out").exists()
+    assert cognirank().exit_code == 0
+
+
+@pytest.mark.parametrize(("output", "where"), [("lake", "around"), ("lake/raw/out", "around"), (".", "in")])
+def test_results_and_lake_are_kept_apart(lake, engines, output, where):
+    before = sorted(lake.raw.rglob("*"))
+    result = cognirank(output=output)
+
+    assert result.exit_code == 2
+    assert f"expected a folder apart from the lake, found the lake {lake.root} {where} it" in result.stderr
+    assert sorted(lake.raw.rglob("*")) == before
+
+
+def test_the_folder_of_a_model_under_another_name_is_no_second_model(done):
+    shutil.copytree(folder_of(), "out/other@01234567")
+    Path("out/SHA256SUMS").unlink()
+    result = cognirank("--resume")
+
+    assert result.exit_code == InvalidSource.exit_code
+    assert f"out/other@01234567: expected the name {folder_of().name}" in result.stderr
+
+
+def test_results_are_never_written_over(done):
     result = cognirank()
     assert (result.exit_code, "holds results already: --resume" in result.stderr) == (2, True)
 
@@ -621,7 +688,7 @@ def test_results_are_never_written_over(lake, engines):
     assert [path.name for path in Path("notes").iterdir()] == ["note.txt"]
 
 
-def test_two_runners_do_not_write_one_folder(lake, engines):
+def test_two_runners_do_not_write_one_folder(done):
     names = []
 
     def spy(home, name):
@@ -630,8 +697,8 @@ def test_two_runners_do_not_write_one_folder(lake, engines):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command_cognirank, "only_writer", spy)
-        cognirank()
-    with only_writer(lake, names[0]):
+        assert cognirank().exit_code == 2  # without --resume
+    with only_writer(done, names[0]):
         result = cognirank("--resume")
     assert result.exit_code == 14
     assert result.stderr == "error: out: another runner writes there; wait until it ends\n"
@@ -641,8 +708,7 @@ def test_two_runners_do_not_write_one_folder(lake, engines):
 
 
 @pytest.mark.parametrize("name", ["results.json", "smolcua/predictions.jsonl", "ttm/log.txt", "run.json"])
-def test_a_file_that_was_changed_is_refused_and_named(lake, engines, name):
-    cognirank()
+def test_a_file_that_was_changed_is_refused_and_named(done, name):
     path = folder_of() / name
     path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
     result = cognirank("--resume")
@@ -653,10 +719,7 @@ def test_a_file_that_was_changed_is_refused_and_named(lake, engines, name):
 
 
 @pytest.mark.parametrize("name", ["results.json", "marc/predictions.jsonl"])
-def test_a_file_that_is_gone_is_refused_and_named_also_where_a_killed_runner_left_no_sums(
-    lake, engines, name
-):
-    cognirank()
+def test_a_file_that_is_gone_is_refused_and_named_also_where_a_killed_runner_left_no_sums(done, name):
     (folder_of() / name).unlink()
     Path("out/SHA256SUMS").unlink()
     result = cognirank("--resume")
@@ -666,9 +729,8 @@ def test_a_file_that_is_gone_is_refused_and_named_also_where_a_killed_runner_lef
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"PAR1")])
-def test_a_part_in_the_lake_that_is_gone_or_damaged_is_refused_and_named(lake, engines, damage):
-    cognirank()
-    part = batch_parts(lake, record()["components"]["ttm"]["run_id"], "output_options")[0]
+def test_a_part_in_the_lake_that_is_gone_or_damaged_is_refused_and_named(done, damage):
+    part = batch_parts(done, record()["components"]["ttm"]["run_id"], "output_options")[0]
     damage(part)
     result = cognirank("--resume")
 
@@ -693,6 +755,7 @@ def test_a_part_in_the_lake_that_is_gone_or_damaged_is_refused_and_named(lake, e
         (("--print-requirements", "--limit", "2"), "--limit does nothing beside --print-requirements"),
         (("--dry-run", "--verify"), "--dry-run does nothing beside --verify"),
         (("--extract-only", "x", "--engine", "hf"), "--engine does nothing beside --extract-only"),
+        (("--extract-only", "small/config.json"), "expected a folder, found a file"),
         (("--model", "no-such-folder", "--output-dir", "x"), "is neither"),
     ],
 )
@@ -703,7 +766,7 @@ def test_arguments_that_do_not_go_together_are_refused_in_one_sentence(lake, eng
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
     assert engines == []
-    assert evaluation_files.RUN not in {path.name for path in Path().rglob("run.json")}
+    assert not Path("x").exists()
 
 
 # --- looking ---
@@ -736,7 +799,7 @@ def test_looks_need_neither_an_engine_nor_a_lake(tmp_path, monkeypatch):
     assert plan.returncode == 0, plan.stderr
     told = json.loads(plan.stdout)
     assert [part["weight"] for part in told["components"]] == ["30/95", "25/95", "25/95", "15/95"]
-    assert [part["in the lake"] for part in told["components"]] == [0, 0, 0, 0]
+    assert [part["n_in_lake"] for part in told["components"]] == [0, 0, 0, 0]
     assert [model["model"] for model in told["models"]] == ["small"]
 
     needed = without_engines(["cognirank", "--print-requirements"], cwd=tmp_path)
@@ -766,7 +829,9 @@ def test_looks_need_neither_an_engine_nor_a_lake(tmp_path, monkeypatch):
     assert not (tmp_path / "no-lake").exists()
 
 
-def test_verify_tells_what_differs(lake):
+def test_verify_tells_what_differs(lake, monkeypatch):
+    # these take their time, and are compared where there is no lake
+    monkeypatch.setattr(command_cognirank_look.standins, "differences", lambda _source: [])
     result = CliRunner().invoke(app, ["cognirank", "--verify", "--json"])
 
     assert result.exit_code == 1
@@ -779,12 +844,23 @@ def test_verify_tells_what_differs(lake):
     assert wrong["marc_like: questions by level"] == ("4 x 80", f"1 x {N_QUESTIONS}")
 
 
-def test_a_plan_writes_nothing_and_shows_what_is_left(lake, engines):
-    result = cognirank("--dry-run")
+def test_a_plan_says_what_would_be_asked(lake):
+    result = cognirank("--dry-run", "--eval-context", "2048")
     assert result.exit_code == 0
+    assert (
+        "asks hf in bfloat16, with 2,048 tokens of context, at most 5 questions per component, so there is "
+        "no composite\n"
+    ) in result.stdout
+
+    told = json.loads(cognirank("--dry-run", "--json").stdout)
+    assert (told["asking"]["limit"], told["asking"]["stand_ins"]) == (N_QUESTIONS, sorted(STAND_IN_OF))
+    for part in told["components"]:
+        assert (part["dataset_id"], part["n_asked"]) == (STAND_IN_OF[part["component_id"]], N_QUESTIONS)
+        assert part["revision"] == load_sources()[part["dataset_id"]].revision
     assert not Path("out").exists()
 
-    cognirank()
+
+def test_a_plan_writes_nothing_and_shows_what_is_left(done):
     before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
     result = cognirank("--dry-run", "--resume", "--json")
     assert json.loads(result.stdout)["models"][0]["state"] == (

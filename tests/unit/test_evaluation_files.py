@@ -200,6 +200,15 @@ def test_damaged_sums_are_told_in_one_sentence(folder, lake, line, sentence):
     assert "\n" not in str(refused.value)
 
 
+def test_sums_that_leave_out_what_states_the_other_hashes_are_refused(folder, lake):
+    root = folder.path.parent
+    write_sums(root)
+    lines = (root / SUMS).read_text().splitlines(keepends=True)
+    (root / SUMS).write_text("".join(line for line in lines if RUN not in line))
+    with pytest.raises(ChecksumMismatch, match=f"expected a line for {folder.path.name}/{RUN}, found none"):
+        require_unchanged(root, lake)
+
+
 def test_sums_that_are_no_text_are_told_in_one_sentence(folder, lake):
     (folder.path.parent / SUMS).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidSource, match=r"SHA256SUMS: cannot be read"):
@@ -268,6 +277,22 @@ def test_a_link_that_leads_out_is_refused(folder, tmp_path, lake, target):
     with pytest.raises(InvalidSource, match="expected a path that stays in"):
         names_in(folder.path.parent)
     with pytest.raises(InvalidSource, match="expected a path that stays in"):
+        require_unchanged(folder.path.parent, lake)
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "\udcff"], ids=["newline", "no UTF-8"])
+def test_a_name_that_sums_cannot_hold_is_refused_before_they_are_written(folder, name):
+    (folder.path / name).touch()
+    with pytest.raises(InvalidSource, match="expected a path that stays in"):
+        write_sums(folder.path.parent)
+
+
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: path.symlink_to("nowhere")], ids=["pipe", "dangling link"]
+)
+def test_what_cannot_be_hashed_is_refused_and_named(folder, lake, make):
+    make(folder.path / "odd")
+    with pytest.raises(InvalidSource, match="found 'model@00000000/odd', which is neither: take it away"):
         require_unchanged(folder.path.parent, lake)
 
 
