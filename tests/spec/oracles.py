@@ -1186,6 +1186,8 @@ def normalised_likelihood(
     if None in numbers.values():
         return None, "missing_option"
     possible = {option: Fraction(nats) for option, nats in numbers.items() if nats not in (None, -math.inf)}
+    if credited not in numbers:
+        return None, "error"
     lengths = {given.option: LENGTHS[readout](given) for given in options}
     if not possible or (is_merged and readout != "sum") or not all(lengths.values()):
         return None, "error"

@@ -165,7 +165,7 @@ def test_a_folder_without_a_part_of_a_model_is_refused(model, missing):
 
 
 def test_a_folder_takes_no_revision(model):
-    with pytest.raises(WrongUsage, match=f"leave out --revision {COMMIT}"):
+    with pytest.raises(WrongUsage, match=f"leave out the revision {COMMIT}"):
         resolve(str(model), COMMIT)
 
 

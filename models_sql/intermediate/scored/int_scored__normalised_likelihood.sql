@@ -119,6 +119,7 @@
             case
                 when sum_status <> 'ok' then sum_reason
                 when credited_options is null then 'the credited options are not known'
+                when not list_has_any(legal_options, credited_options) then 'no legal option is credited'
                 when list_count(nats) < len(nats)
                     then
                         'no ' || readout || ' count of ' || list_aggregate(
