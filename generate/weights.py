@@ -123,7 +123,8 @@ def run_slug(model_id: str) -> str:
 def _of_folder(folder: Path, revision: str | None, name: str | None) -> Weights:
     if revision is not None:
         raise WrongUsage(
-            f"{folder} is a folder, whose revision is the hash of its files: leave out the revision {revision}"
+            f"{folder} is a folder, whose revision is the hash of its files: leave out the revision "
+            f"{revision}"
         )
     model_id = folder.name if name is None else name.strip()
     if not model_id or not model_id.isprintable():
