@@ -263,8 +263,8 @@ def only_writer(lake: Home, name: str) -> Iterator[None]:
             yield
     except Timeout as error:
         raise LakeUnusable(
-            f"{name}: another process is at it; wait until it ends (several may generate at once, each its own "
-            "--shard)"
+            f"{name}: another process is at it; wait until it ends (several may generate at once, each "
+            "its own --shard)"
         ) from error
 
 
