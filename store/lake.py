@@ -112,11 +112,12 @@ def commit(
     Raises
     ------
     InvalidSource, LakeUnusable
-        As :func:`append` does; the latter also if the lake cannot be locked.
+        As :func:`append` does; the former also if a row names another run, the latter if the lake cannot be
+        locked.
     """
     _require_run_id("runs", run_id)
-    conformed = [(table, conform(table, rows)) for table, rows in tables]
-    runs = conform("runs", runs)
+    conformed = [(table, _conform_of_run(table, rows, run_id)) for table, rows in tables]
+    runs = _conform_of_run("runs", runs, run_id)
     parts = [append(lake, table, rows, run_id) for table, rows in conformed]
     return commit_parts(lake, run_id, parts, runs)
 
@@ -191,9 +192,10 @@ def commit_batch(
     Raises
     ------
     InvalidSource, LakeUnusable
-        As :func:`append` does.
+        As :func:`append` does; the former also if a row names another run.
     """
-    parts = [append(lake, table, rows, run_id) for table, rows in tables if rows.num_rows]
+    conformed = [(table, _conform_of_run(table, rows, run_id)) for table, rows in tables if rows.num_rows]
+    parts = [append(lake, table, rows, run_id) for table, rows in conformed]
     batch = {
         "run_id": run_id,
         "batch_id": uuid4().hex,
@@ -393,6 +395,17 @@ def doctor(lake: Home) -> list[Finding]:
 
 
 # --- writing ---
+
+
+def _conform_of_run(table: str, rows: pa.Table, run_id: str) -> pa.Table:
+    """Return ``rows`` in the schema of a raw table; each that names a run names this one."""
+    conformed = conform(table, rows)
+    if "run_id" in conformed.column_names:
+        others = [other for other in conformed["run_id"].unique().to_pylist() if other != run_id]
+        if others:
+            # they would count for a run that never had them
+            raise InvalidSource(f"{table}: expected rows of run {run_id}, found some of {others[0]!r}")
+    return conformed
 
 
 def _require_run_id(table: str, run_id: str) -> None:

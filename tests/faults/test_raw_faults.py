@@ -33,18 +33,18 @@ from store.settings import Home
 
 lake, n_rows = Home(Path(sys.argv[1])), int(sys.argv[2])
 
-def rows(name):
+def rows(name, run_id):
     """Rows that no other name has."""
     return pa.Table.from_pylist(
         [{column: None for column in RAW_TABLES["fits"].names}
-         | {"run_id": "r", "mode_id": "bart", "family": name, "parameter": str(i), "provenance": "fitted"}
+         | {"run_id": run_id, "mode_id": "bart", "family": name, "parameter": str(i), "provenance": "fitted"}
          for i in range(n_rows)],
         schema=RAW_TABLES["fits"],
     )
 
 def write(name, n_parts):
     for i in range(n_parts):
-        raw.append(lake, "fits", rows(f"{name}-{i}"), str(name))
+        raw.append(lake, "fits", rows(f"{name}-{i}", str(name)), str(name))
 
 def commit(run_id, k):
     """Commit a run as the k-th process: all write the same rows, each with a time of its own."""
@@ -54,7 +54,7 @@ def commit(run_id, k):
         "planned_modes": ["bart"], "notes": [],
         "started_at": dt.datetime(2026, 1, 1 + k, tzinfo=dt.UTC),
     }
-    tables = [("fits", rows(run_id))]
+    tables = [("fits", rows(run_id, run_id))]
     return raw.commit(lake, run_id, tables, pa.Table.from_pylist([row], schema))[-1]
 '''
 
@@ -88,9 +88,9 @@ def count_rows(lake):
 
 def rows_of(n):
     columns = {field.name: pa.nulls(n, field.type) for field in RAW_TABLES["fits"]}
-    for name in ("run_id", "mode_id", "family", "parameter", "provenance"):
+    for name in ("mode_id", "family", "parameter", "provenance"):
         columns[name] = pa.array([f"{name} {i}" for i in range(n)])
-    return pa.table(columns)
+    return pa.table(columns | {"run_id": pa.repeat("r1", n)})
 
 
 def run_row(run_id):

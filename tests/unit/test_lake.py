@@ -79,7 +79,31 @@ def files(lake):
 
 def commit(lake, run_id="r1", day=1):
     """Commit a run with one part in ``fits``; its row in ``runs`` differs by day."""
-    return raw.commit(lake, run_id, [("fits", fits())], run_row(run_id, day=day))
+    return raw.commit(lake, run_id, [("fits", fits(run_id=pa.array([run_id] * 2)))], run_row(run_id, day=day))
+
+
+@pytest.mark.parametrize(
+    ("tables", "row", "where"),
+    [([("fits", fits())], "r2", "fits"), ([], "r1", "runs")],
+)
+def test_rows_that_name_another_run_are_not_committed(lake, tables, row, where):
+    with pytest.raises(InvalidSource, match=f"{where}: expected rows of run r2, found some of 'r1'"):
+        raw.commit(lake, "r2", tables, run_row(row))
+    assert raw.part_paths(lake) == []
+
+
+def test_a_batch_with_rows_of_another_run_is_not_committed(lake):
+    raw.open_run(lake, run_row("r2"))
+    with pytest.raises(InvalidSource, match="fits: expected rows of run r2, found some of 'r1'"):
+        raw.commit_batch(
+            lake,
+            "r2",
+            [("fits", fits())],
+            n_requests=1,
+            environment={},
+            started_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+        )
+    assert raw.part_paths(lake, "batches") == raw.part_paths(lake, "fits") == []
 
 
 def flip_one_bit(path, at):
@@ -115,9 +139,8 @@ def test_a_batch_commits_its_parts_and_no_others(lake):
     raw.append(lake, "fits", fits((7.0,)), "grows")
     started = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     for value in (1.0, 2.0):
-        raw.commit_batch(
-            lake, "grows", [("fits", fits((value,)))], n_requests=1, environment={}, started_at=started
-        )
+        rows = fits((value,), run_id=pa.array(["grows"]))
+        raw.commit_batch(lake, "grows", [("fits", rows)], n_requests=1, environment={}, started_at=started)
     raw.open_run(lake, run)
     paths = raw.batch_parts(lake, "grows", "fits")
     assert sorted(pl.read_parquet(paths, hive_partitioning=False)["value"]) == [1.0, 2.0]
@@ -445,8 +468,9 @@ def test_a_damaged_part_of_runs_is_a_finding_and_not_a_crash(lake):
 @pytest.mark.parametrize("check", [lambda lake: raw.verify(lake, {}), raw.doctor])
 def test_a_committed_part_that_is_gone_is_found(lake, check):
     raw.ensure_schema_parts(lake)
-    rows, _ = commit(lake, "r1")
-    other, _ = commit(lake, "r2")
+    rows, other = (raw.append(lake, "fits", fits(), run_id) for run_id in ("r1", "r2"))
+    raw.commit_parts(lake, "r1", [rows], run_row("r1"))
+    raw.commit_parts(lake, "r2", [other], run_row("r2"))
     assert check(lake) == []
     # the same bytes in another run are not this run's part
     assert rows.sha256 == other.sha256
