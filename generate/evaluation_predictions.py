@@ -3,18 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
 from generate.evaluation import Planned, questions_of
-from generate.questions import rows_of_run
-from store.errors import LakeUnusable
+from generate.questions import rows_of_parts, rows_of_run
 from store.lake import batch_parts
 from store.protocol import Grader
-from store.schemas import RAW_TABLES
 from store.settings import Home
 
 _OPTION = (
@@ -46,9 +40,6 @@ _OUTPUT = (
     "n_response_tokens",
     "max_response_tokens",
 )
-
-Scores = Mapping[str, Mapping[str, float | None]]
-"""Value by metric and item; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +106,10 @@ def ungraded(lake: Home, run_id: str, grader: Grader) -> tuple[int, str | None]:
     return len(found), found[0] if found else None
 
 
-def predictions(lake: Home, planned: Planned, scores: Scores | None = None) -> Iterator[dict[str, Any]]:
+def predictions(lake: Home, planned: Planned) -> Iterator[dict[str, Any]]:
     """Yield one object per answer, in the order of the questions in their file.
 
     A question that has two answers, which scores nothing, has two objects; one without an answer has none.
-
-    Parameters
-    ----------
-    scores
-        As the last build has them; None before one.
 
     Raises
     ------
@@ -141,8 +127,6 @@ def predictions(lake: Home, planned: Planned, scores: Scores | None = None) -> I
                 told["options"] = [{name: option[name] for name in _OPTION} for option in chosen]
             if verdicts[item_id]:
                 told["verdicts"] = [{name: said[name] for name in _VERDICT} for said in verdicts[item_id]]
-            if scores is not None:
-                told["scores"] = {metric: values.get(item_id) for metric, values in scores.items()}
             yield told
 
 
@@ -163,15 +147,5 @@ def _by_item(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _rows(lake: Home, run_id: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    parts: list[Path] = batch_parts(lake, run_id, table)
-    if not parts:
-        return []
-    try:
-        rows: list[dict[str, Any]] = (
-            ds.dataset([str(path) for path in parts], schema=RAW_TABLES[table])
-            .to_table(list(columns))
-            .to_pylist()
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise LakeUnusable(f"raw/{table}: {error}; run `coglake doctor`") from error
+    rows: list[dict[str, Any]] = rows_of_parts(table, batch_parts(lake, run_id, table), columns).to_pylist()
     return rows

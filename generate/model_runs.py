@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from generate.contract import (
     Answer,
@@ -33,14 +32,14 @@ from generate.contract import (
 from generate.model_rows import PromptBook, answer_rows
 from generate.pending import Questions, Slice, pending, templates_of
 from generate.pipeline import ensure_items, item_sources, schedule_run_id
-from generate.questions import item_runs, runs_of
+from generate.questions import item_runs, rows_of_parts, runs_of
 from generate.rollouts import Choosing, as_prompt, play_with_model
 from generate.schedule import Schedule
 from generate.weights import Weights, run_slug
-from store.errors import EngineFailed, LakeUnusable
+from store.errors import EngineFailed
 from store.lake import batch_parts, commit_batch, committed_runs, only_writer, open_run
 from store.prompts import load_template
-from store.schemas import RUNS, STEPS
+from store.schemas import RUNS
 from store.settings import Home
 
 OnProgress = Callable[[int, int, str], None]
@@ -474,7 +473,7 @@ def _play(
         choosing,
         run_id=task.run_id,
         mode_id=task.mode_id,
-        stored=_stored_steps(lake, task),
+        stored=rows_of_parts("steps", batch_parts(lake, task.run_id, "steps")),
         write=writer.write_steps,
         on_step=lambda done, total: on_progress(done, total, task.mode_id),
         is_stopping=is_stopping,
@@ -483,16 +482,6 @@ def _play(
 
 def _of_slice(n: int, part: Slice) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.arange(n if part.limit is None else min(n, part.limit))[part.shard :: part.n_shards]
-
-
-def _stored_steps(lake: Home, task: ModelTask) -> pa.Table:
-    parts = [str(path) for path in batch_parts(lake, task.run_id, "steps")]
-    if not parts:
-        return STEPS.empty_table()
-    try:
-        return ds.dataset(parts, schema=STEPS).to_table()
-    except (pa.ArrowException, OSError) as error:
-        raise LakeUnusable(f"raw/steps: {error}; run `coglake doctor`") from error
 
 
 def _require_same(found: EngineFacts, described: EngineFacts) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -161,11 +162,27 @@ def rows_of_run(
     LakeUnusable
         If a part cannot be read.
     """
+    return rows_of_parts(table, run_parts(lake, table, run_id, committed), columns, where)
+
+
+def rows_of_parts(
+    table: str,
+    parts: Sequence[Path],
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+) -> pa.Table:
+    """Return the rows that some parts of a raw table hold; parameters as in :func:`rows_of_run`.
+
+    Raises
+    ------
+    LakeUnusable
+        If a part cannot be read.
+    """
     schema = RAW_TABLES[table]
-    parts = [str(path) for path in run_parts(lake, table, run_id, committed)]
+    names = schema.names if columns is None else list(columns)
     if not parts:
-        return schema.empty_table().select(columns or schema.names)
+        return schema.empty_table().select(names)
     try:
-        return ds.dataset(parts, schema=schema).to_table(columns, where)
+        return ds.dataset([str(path) for path in parts], schema=schema).to_table(names, where)
     except (pa.ArrowException, OSError) as error:
         raise LakeUnusable(f"raw/{table}: {error}; run `coglake doctor`") from error

@@ -333,12 +333,9 @@ def generate(  # noqa: PLR0913
 
 def _require_of_agents(context: typer.Context) -> None:
     """Refuse an option that only a model obeys, rather than let it do nothing."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE":
-            continue
-        if parameter.name not in ("agents", "modes", "benchmark", "dry_run", "as_json"):
-            raise WrongUsage(f"{parameter.opts[0]} goes with --model, found it beside --agent: leave it out")
+    for name, option in _given(context).items():
+        if name not in ("agents", "modes", "benchmark", "dry_run", "as_json"):
+            raise WrongUsage(f"{option} goes with --model, found it beside --agent: leave it out")
 
 
 @_command(
@@ -444,14 +441,19 @@ def cognirank(  # noqa: PLR0913
             command_cognirank.run(wanted, as_json=as_json)
 
 
-def _require_of_look(context: typer.Context) -> None:
-    """Refuse an option that does nothing beside one that only looks; a plan obeys the most."""
-    given = {
-        parameter.name: next(iter(parameter.opts)) if parameter.param_type_name == "option" else "MODEL"
+def _given(context: typer.Context) -> dict[str, str]:
+    """Return what stands on the command line: parameters and the options, or the argument, that name them."""
+    return {
+        parameter.name or "": parameter.opts[0] if parameter.param_type_name == "option" else "MODEL"
         for parameter in context.command.params
         for source in [context.get_parameter_source(parameter.name or "")]
         if source is not None and source.name == "COMMANDLINE"
     }
+
+
+def _require_of_look(context: typer.Context) -> None:
+    """Refuse an option that does nothing beside one that only looks; a plan obeys the most."""
+    given = _given(context)
     looks = [name for name in ("is_verified", "is_listing", "extract_only", "dry_run") if name in given]
     for name in looks[:1]:
         obeyed = set(given) - set(looks) if name == "dry_run" else {"as_json"}

@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from generate import evaluation
 from generate.contract import Environment
 from generate.pipeline import ensure_items, item_sources, schedule_run_id
-from generate.questions import Brought, item_runs, runs_of
+from generate.questions import Brought, item_runs, rows_of_parts, runs_of
 from generate.schedule import load_schedules
 from store import console
-from store.errors import LakeUnusable, WrongUsage
+from store.errors import WrongUsage
 from store.formats import to_json
 from store.lake import run_parts
 from store.lm_eval_task import write_task
 from store.protocol import load_datasets
-from store.schemas import ITEMS
 from store.settings import Home, home
 from store.usage import require_known
 
@@ -115,10 +113,7 @@ def _rows(asked: Questions) -> pa.Table:
     of_mode = (pc.field("mode_id") == asked.mode_id) & (
         pc.field("split").is_null() | (pc.field("split") == "test")
     )
-    try:
-        rows = ds.dataset([str(path) for path in asked.parts], schema=ITEMS).to_table(list(_COLUMNS), of_mode)
-    except (pa.ArrowException, OSError) as error:
-        raise LakeUnusable(f"raw/items: {error}; run `coglake doctor`") from error
+    rows = rows_of_parts("items", asked.parts, _COLUMNS, of_mode)
     ids = rows["item_id"].to_pylist()
     return rows.take(sorted(range(len(ids)), key=lambda row: (_hash(ids[row]), ids[row])))
 

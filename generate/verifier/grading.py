@@ -24,7 +24,7 @@ from generate.verifier.extraction import RULES
 from store.errors import InvalidSource, LakeUnusable
 from store.lake import batch_parts, commit_batch, only_writer
 from store.protocol import Grader, load_datasets, load_graders, load_metrics
-from store.schemas import OUTPUTS, VERDICTS
+from store.schemas import RAW_TABLES, VERDICTS
 from store.settings import Home
 
 OnProgress = Callable[[int, int, str], None]
@@ -267,13 +267,12 @@ def _scanned(
     lake: Home, run_id: str, table: str, columns: list[str], where: pc.Expression
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of a raw table that a run's batches committed, some at a time."""
-    schema = OUTPUTS if table == "outputs" else VERDICTS
     parts = [str(path) for path in batch_parts(lake, run_id, table)]
     if not parts:
         return
     try:
         # nothing is read ahead, for a response may be long
-        scanner = ds.dataset(parts, schema=schema).scanner(
+        scanner = ds.dataset(parts, schema=RAW_TABLES[table]).scanner(
             columns, where, batch_size=_N_OUTPUTS_PER_BATCH, batch_readahead=0, fragment_readahead=0
         )
         for batch in scanner.to_batches():
