@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,18 @@ from store.settings import Home
 def prompt_sha256(text: str) -> str:
     """Return the hash that names a rendered prompt."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def said_columns(response: Response) -> dict[str, Any]:
+    """Return what a response leaves in a row of ``raw/steps``, beside what was made of it."""
+    return {
+        "response_text": response.text,
+        "prompt_sha256": prompt_sha256(response.prompt_text),
+        "n_prompt_tokens": response.n_prompt_tokens,
+        "n_response_tokens": response.n_response_tokens,
+        "max_response_tokens": response.max_tokens,
+        "finish_reason": response.finish_reason,
+    }
 
 
 def answer_rows(

@@ -66,6 +66,8 @@ class ModelTask:
         What this run is a part of; None if it stands alone.
     is_one_batch
         Whether the answers are kept once all are there: a run that is stopped before starts anew.
+    planned_modes
+        Modes of its rows where they are not the one that names the run.
     """
 
     mode_id: str
@@ -77,6 +79,7 @@ class ModelTask:
     facts: EngineFacts
     evaluation_id: str | None = None
     is_one_batch: bool = False
+    planned_modes: tuple[str, ...] = ()
 
     @property
     def environment(self) -> AnyEnvironment | None:
@@ -283,12 +286,12 @@ def do(
     """
     reports = []
     known = PromptBook(lake)
-    with closing(_Opened(open_engine)) as engine:
+    with closing(Opened(open_engine)) as engine:
         for task in tasks:
             if is_stopping():
                 break
             started = datetime.now(UTC)
-            writer = _Writer(lake, task, known, choosing, _run(task, weights, choosing))
+            writer = Writer(lake, weights, task, known, choosing)
             if task.schedule is not None:
                 ensure_items(lake, task.schedule)
             n_planned, n_pending = count(lake, task, part)
@@ -315,16 +318,16 @@ def do(
     return reports
 
 
-class _Opened:
+class Opened:
     """An engine that is opened by the first question."""
 
     def __init__(self, open_engine: Callable[[], Engine]) -> None:
         self._open_engine = open_engine
         self._engine: Engine | None = None
 
-    def of(self, task: ModelTask) -> "_EngineOf":
+    def of(self, task: ModelTask) -> "EngineOf":
         """Return the engine as it does one task."""
-        return _EngineOf(self, task.facts)
+        return EngineOf(self, task.facts)
 
     def respond(self, requests: Sequence[Request], described: EngineFacts) -> list[Response]:
         """Pass requests on."""
@@ -343,10 +346,10 @@ class _Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class _EngineOf:
+class EngineOf:
     """The engine for one task: opened only if the task has anything to ask."""
 
-    opened: _Opened
+    opened: Opened
     facts: EngineFacts
 
     def respond(self, requests: Sequence[Request]) -> list[Response]:
@@ -357,13 +360,14 @@ class _EngineOf:
         """Leave the engine open for the tasks that follow."""
 
 
-class _Writer:
+class Writer:
     """Makes batches durable and counts what is in them."""
 
     def __init__(
-        self, lake: Home, task: ModelTask, known: PromptBook, choosing: Choosing, run: pa.Table
+        self, lake: Home, weights: Weights, task: ModelTask, known: PromptBook, choosing: Choosing
     ) -> None:
-        self._lake, self._task, self._known, self._choosing, self._run = lake, task, known, choosing, run
+        self._lake, self._task, self._known, self._choosing = lake, task, known, choosing
+        self._run = _run(task, weights, choosing)
         self._environment = _environment(task, choosing)
         self._started_at = datetime.now(UTC)
         self.n_rows = 0
@@ -407,7 +411,7 @@ def _ask(
     engine: Engine,
     choosing: Choosing,
     part: Slice,
-    writer: _Writer,
+    writer: Writer,
     on_progress: OnProgress,
     is_stopping: IsStopping,
 ) -> bool:
@@ -431,7 +435,7 @@ def _ask(
     return True
 
 
-def _keep(task: ModelTask, asked: list[pa.Table], heard: list[Response], writer: _Writer) -> None:
+def _keep(task: ModelTask, asked: list[pa.Table], heard: list[Response], writer: Writer) -> None:
     """Commit what was answered as one batch, and forget it here."""
     rows = answer_rows(task.run_id, task.mode_id, pa.concat_tables(asked), heard)
     writer.write(rows, heard, len(heard))
@@ -457,7 +461,7 @@ def _play(
     engine: Engine,
     choosing: Choosing,
     part: Slice,
-    writer: _Writer,
+    writer: Writer,
     on_progress: OnProgress,
     is_stopping: IsStopping,
 ) -> bool:
@@ -505,7 +509,7 @@ def _run(task: ModelTask, weights: Weights, choosing: Choosing) -> pa.Table:
         "model_id": weights.model_id,
         "model_revision": weights.revision,
         "agent_kind": "language_model",
-        "planned_modes": [task.mode_id],
+        "planned_modes": list(task.planned_modes) or [task.mode_id],
         "protocol": protocol_name(choosing),
         "engine": facts.name,
         "engine_version": facts.version,

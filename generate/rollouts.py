@@ -32,7 +32,7 @@ from generate.contract import (
     Telling,
 )
 from generate.episodes import Checked, Record, Said, check
-from generate.model_rows import prompt_sha256
+from generate.model_rows import said_columns
 from generate.reading import read
 from generate.streams import Streams, choose, softmax
 from store.errors import EngineFailed, LakeUnusable
@@ -526,14 +526,6 @@ def _logprobs(response: Response) -> list[float | None] | None:
 def _said(responses: Mapping[int, Response]) -> Said:
     """Return the columns of ``raw/steps`` that hold what was said."""
     said = list(responses.values())
-    columns = {
-        "response_text": [response.text for response in said],
-        "logprobs_nats": [_logprobs(response) for response in said],
-        "prompt_sha256": [prompt_sha256(response.prompt_text) for response in said],
-        "n_prompt_tokens": [response.n_prompt_tokens for response in said],
-        "n_response_tokens": [response.n_response_tokens for response in said],
-        "max_response_tokens": [response.max_tokens for response in said],
-        "finish_reason": [response.finish_reason for response in said],
-    }
-    schema = pa.schema([STEPS.field(name) for name in columns])
-    return Said(np.array(list(responses), dtype=np.int64), pa.table(columns, schema=schema))
+    rows = [said_columns(response) | {"logprobs_nats": _logprobs(response)} for response in said]
+    schema = pa.schema([STEPS.field(name) for name in rows[0]])
+    return Said(np.array(list(responses), dtype=np.int64), pa.Table.from_pylist(rows, schema))

@@ -99,7 +99,7 @@ class Schedule(BaseModel):
             If the constants are not what the environment takes.
         """
         where = f"environments.toml: {self.id}"
-        return cast(AnyEnvironment, _made(where, "environments", self.dynamics, self.constants))
+        return cast(AnyEnvironment, made(where, "environments", self.dynamics, self.constants))
 
 
 class AgentSettings(BaseModel):
@@ -159,7 +159,7 @@ class AgentSettings(BaseModel):
             If the settings are not what the family takes.
         """
         package = "references" if self.predicts else "agents"
-        return cast(Family, _made(f"agents.toml: {self.id}", package, self.family, self.settings))
+        return cast(Family, made(f"agents.toml: {self.id}", package, self.family, self.settings))
 
 
 def load_schedules(path: Path | None = None) -> dict[str, Schedule]:
@@ -197,10 +197,17 @@ def _block(file: str, name: str, block: object, block_type: type[T]) -> T:
         raise InvalidSource(f"{file}: {name}: expected a block named in lower case, digits and _")
     if "id" in block:
         raise InvalidSource(f"{file}: {name}: id: unknown key; the block's name is the id")
-    return _validated(f"{file}: {name}", block_type, {"id": name} | block)
+    return validated(f"{file}: {name}", block_type, {"id": name} | block)
 
 
-def _validated(where: str, model: type[T], values: Mapping[str, Any]) -> T:
+def validated(where: str, model: type[T], values: Mapping[str, Any]) -> T:
+    """Return what a block declares.
+
+    Raises
+    ------
+    InvalidSource
+        If it is not valid; the sentence begins with ``where`` and names the key.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -210,11 +217,18 @@ def _validated(where: str, model: type[T], values: Mapping[str, Any]) -> T:
         raise InvalidSource(f"{where}: {key + ': ' if key else ''}{said}") from error
 
 
-def _made(where: str, package: str, name: str, values: Mapping[str, Any]) -> BaseModel:
+def made(where: str, package: str, name: str, values: Mapping[str, Any]) -> BaseModel:
+    """Return an object of a class ``module:Class`` under ``generate.<package>``.
+
+    Raises
+    ------
+    InvalidSource
+        If there is no such class, or the values are not what it takes.
+    """
     made_type = _class(package, name)
     if made_type is None:
         raise InvalidSource(f"{where}: expected a class of generate.{package}, found no {name}")
-    return _validated(where, made_type, values)
+    return validated(where, made_type, values)
 
 
 @cache

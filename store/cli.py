@@ -57,6 +57,7 @@ class Benchmark(StrEnum):
     """Whose modes a model is asked."""
 
     S1COGBENCH = "s1cogbench"
+    LEARNING = "learning"
 
 
 class Engine(StrEnum):
@@ -199,6 +200,7 @@ def pin(
 @_command(
     "coglake generate --agent uniform --modes bart --modes two_step",
     "coglake generate --model HuggingFaceTB/SmolLM2-135M-Instruct --engine hf --modes bart --limit 2",
+    "coglake generate --agent oracle --agent random --benchmark learning",
 )
 def generate(  # noqa: PLR0913
     context: typer.Context,
@@ -207,7 +209,8 @@ def generate(  # noqa: PLR0913
         list[str] | None,
         typer.Option(
             "--agent",
-            help="An agent of manifests/agents.toml or a pattern such as '*'; repeat for several.",
+            help="An agent of manifests/agents.toml, of learning_agents.toml for --benchmark learning, or a "
+            "pattern such as '*'; repeat for several.",
         ),
     ] = None,
     model: Annotated[
@@ -218,9 +221,14 @@ def generate(  # noqa: PLR0913
     ] = None,
     modes: Annotated[
         list[str] | None,
-        typer.Option(help="A mode to play or answer; repeat it for several. All that can be by default."),
+        typer.Option(
+            help="A mode to play or answer, or a family of Learning tasks; repeat it for several. All that "
+            "can be by default."
+        ),
     ] = None,
-    benchmark: Annotated[Benchmark, typer.Option(help="Whose modes.")] = Benchmark.S1COGBENCH,
+    benchmark: Annotated[
+        Benchmark, typer.Option(help="Whose modes; learning has agents of its own.")
+    ] = Benchmark.S1COGBENCH,
     engine: Annotated[Engine, typer.Option(help="What runs the model.")] = Engine.VLLM,
     revision: Annotated[
         str | None,
@@ -228,7 +236,7 @@ def generate(  # noqa: PLR0913
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the model is called in the lake.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many questions or episodes of each mode.")
+        int | None, typer.Option(min=1, help="Only so many questions or episodes of each mode or task.")
     ] = None,
     shard: Annotated[
         str, typer.Option(help="Which part of the work is done here; I/N is the I-th of N parts.")
@@ -240,7 +248,10 @@ def generate(  # noqa: PLR0913
         Choice,
         typer.Option(help="Of options the likeliest, one drawn by its probability, or what is written."),
     ] = Choice.ARGMAX,
-    max_response_tokens: Annotated[int, typer.Option(min=1, help="Budget of a written answer.")] = 64,
+    max_response_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Budget of a written answer: 64 by default, 1024 for --benchmark learning."),
+    ] = None,
     max_context: Annotated[
         int | None,
         typer.Option(min=1, help="Tokens of prompt and response; what the model declares by default."),
@@ -293,11 +304,12 @@ def generate(  # noqa: PLR0913
         raise WrongUsage("expected either --agent or --model")
     if model is None:
         _require_of_agents(context)
-        from store import command_generate
-
-        command_generate.run(agents or (), modes or (), dry_run=dry_run, as_json=as_json)
+        _generate_of_agents(benchmark, agents or (), modes or (), dry_run=dry_run, as_json=as_json)
         return
-    from store import command_generate_model
+    is_learning = benchmark is Benchmark.LEARNING
+    if is_learning and "choice" in _given(context) and choice is not Choice.TEXT:
+        raise WrongUsage("--choice: the Learning benchmark is answered in words: leave it out")
+    from store import command_generate_learning, command_generate_model
 
     wanted = command_generate_model.Wanted(
         engine={
@@ -323,12 +335,28 @@ def generate(  # noqa: PLR0913
         limit=limit,
         shard=shard,
         format=prompt_format.value,
-        choice=choice.value,
-        max_response_tokens=max_response_tokens,
+        choice="text" if is_learning else choice.value,
+        max_response_tokens=max_response_tokens or (1024 if is_learning else 64),
         seed=seed,
         repeat=repeat,
+        # answers to several questions are several lines
+        plain_stop="\n\n" if is_learning else "\n",
     )
-    command_generate_model.run(wanted, dry_run=dry_run, as_json=as_json)
+    run = command_generate_learning.run_model if is_learning else command_generate_model.run
+    run(wanted, dry_run=dry_run, as_json=as_json)
+
+
+def _generate_of_agents(
+    benchmark: Benchmark, agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: bool
+) -> None:
+    if benchmark is Benchmark.LEARNING:
+        from store import command_generate_learning
+
+        command_generate_learning.run_agents(agents, modes, dry_run=dry_run, as_json=as_json)
+    else:
+        from store import command_generate
+
+        command_generate.run(agents, modes, dry_run=dry_run, as_json=as_json)
 
 
 def _require_of_agents(context: typer.Context) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import typer
 from pydantic import ValidationError
 
+from generate.contract import EngineFacts
 from generate.engines.settings import EngineSettings, describe, open_engine
 from generate.model_runs import ModelTask, TaskReport, count, do, plan, protocol_name
 from generate.pending import Slice
@@ -48,6 +49,8 @@ class Wanted:
         What the model is called in the lake; None for its own name.
     shard
         Which part is done here, such as ``1/4``.
+    plain_stop
+        Text before which an answer ends where the model is asked in plain text, which would go on.
     """
 
     engine: dict[str, Any]
@@ -60,6 +63,7 @@ class Wanted:
     max_response_tokens: int
     seed: int
     repeat: int
+    plain_stop: str = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def run(wanted: Wanted, *, dry_run: bool, as_json: bool) -> None:
             "here: ingest its source first (`coglake ingest --list`)"
         )
     if dry_run:
-        _show_plan(prepared.tasks, prepared.part, as_json=as_json)
+        _show_plan(prepared.tasks, prepared.model.part, as_json=as_json)
         return
     asked = _ask(prepared)
     if as_json:
@@ -106,32 +110,62 @@ def ask(wanted: Wanted) -> Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Everything that is decided before a model is loaded."""
+class Described:
+    """A model and how it is asked, before it is loaded."""
 
     settings: EngineSettings
     weights: Weights
+    facts: EngineFacts
     choosing: Choosing
-    tasks: Sequence[ModelTask]
     part: Slice
 
 
-def _prepare(wanted: Wanted) -> _Prepared:
-    require_known("mode", wanted.modes, item_sources(), f"there are {', '.join(item_sources())}")
+def described(wanted: Wanted) -> Described:
+    """Find out which model is meant, and say how it is asked.
+
+    Raises
+    ------
+    WrongUsage
+        If the options do not go together.
+    """
     part = _slice(wanted)
     settings = _settings(wanted)
     weights = _weights(settings, wanted.name)
     settings = settings.model_copy(update={"model": weights.path, "revision": _revision(settings, weights)})
     facts = describe(settings)
     choosing = _choosing(wanted, settings, has_chat_template=facts.has_chat_template)
+    return Described(settings, weights, facts, choosing, part)
+
+
+def say_who(model: Described) -> None:
+    """Say which model is asked, and how."""
+    weights, facts = model.weights, model.facts
+    console.say(
+        f"{weights.model_id} at {weights.revision or 'a revision that is not known'}: "
+        f"{protocol_name(model.choosing)}, {facts.name} {facts.version}, {facts.dtype}, "
+        f"{facts.context_effective_tokens} tokens of context"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Everything that is decided before a model is loaded."""
+
+    model: Described
+    tasks: Sequence[ModelTask]
+
+
+def _prepare(wanted: Wanted) -> _Prepared:
+    require_known("mode", wanted.modes, item_sources(), f"there are {', '.join(item_sources())}")
+    model = described(wanted)
     tasks = plan(
         home(),
-        weights,
-        facts,
-        choosing,
+        model.weights,
+        model.facts,
+        model.choosing,
         load_schedules(),
         wanted.modes,
-        context_requested_tokens=settings.max_context_tokens,
+        context_requested_tokens=model.settings.max_context_tokens,
         repeat=wanted.repeat,
     )
     if not tasks:
@@ -139,23 +173,20 @@ def _prepare(wanted: Wanted) -> _Prepared:
             f"{', '.join(wanted.modes)}: no question of it is in the lake and none is made here: ingest its "
             "source first (`coglake ingest --list`)"
         )
-    console.say(
-        f"{weights.model_id} at {weights.revision or 'a revision that is not known'}: "
-        f"{protocol_name(choosing)}, {facts.name} {facts.version}, {facts.dtype}, "
-        f"{facts.context_effective_tokens} tokens of context"
-    )
-    return _Prepared(settings, weights, choosing, tasks, part)
+    say_who(model)
+    return _Prepared(model, tasks)
 
 
 def _ask(prepared: _Prepared) -> Asked:
+    model = prepared.model
     with console.progress("generate", has_rate=True) as step, stop_after_batch() as stops:
         reports = do(
             home(),
-            prepared.weights,
+            model.weights,
             prepared.tasks,
-            prepared.choosing,
-            lambda: open_engine(prepared.settings),
-            prepared.part,
+            model.choosing,
+            lambda: open_engine(model.settings),
+            model.part,
             step,
             lambda: bool(stops),
         )
@@ -206,8 +237,7 @@ def _choosing(wanted: Wanted, settings: EngineSettings, *, has_chat_template: bo
         choice=wanted.choice,
         is_chat=is_chat,
         max_response_tokens=wanted.max_response_tokens,
-        # a plain text goes on: what is asked ends with its line
-        stop=() if is_chat else ("\n",),
+        stop=() if is_chat else (wanted.plain_stop,),
         seed=wanted.seed,
         batch_size=settings.batch_size or _BATCH_SIZES[settings.engine],
     )

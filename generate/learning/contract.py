@@ -2,8 +2,8 @@
 
 A family makes instances: each has hidden rules of its own, drawn from :class:`generate.learning.dice.Dice`
 alone. An object of a family holds the constants of one difficulty level; its methods are pure. What a formula
-needs, such as budgets and numbers of examples, belongs to the task's row in ``manifests/learning_tasks.csv`` and
-is passed in. Right answers come from the rule itself and are never written down by hand.
+needs, such as budgets and numbers of examples, belongs to the task's row in ``manifests/learning_tasks.csv``
+and is passed in. Right answers come from the rule itself and are never written down by hand.
 
 Sheets, lessons and transfer questions are asked of one instance at a time. Games are played side by side:
 arrays have one entry per episode on their first axis.
@@ -50,9 +50,9 @@ class Question:
         The right answer, in the form in which a right answer is written: one line, neither empty nor with
         spaces around.
     match_kind
-        How an answer is compared. ``substring``: it contains the right one, capitals aside. ``integer``: it is
-        the same integer. ``exact_nfc``: it is the same after Unicode normalisation (NFC) and with runs of spaces
-        as one. ``sequence``: it has the same elements in the same order.
+        How an answer is compared. ``substring``: it contains the right one, capitals aside. ``integer``: it
+        is the same integer. ``exact_nfc``: it is the same after Unicode normalisation (NFC) and with runs of
+        spaces as one. ``sequence``: it has the same elements in the same order.
     guess
         How one guesses who has learned nothing.
     labels
@@ -93,7 +93,7 @@ class Lesson:
     Attributes
     ----------
     introduction
-        The situation and what kind of answer is expected; neither how examples are asked for nor their numbers.
+        The situation and what kind of answer is expected; neither how examples are asked for nor how many.
     examples
         One line each, in the order in which they are given, without numbers.
     shown
@@ -114,8 +114,12 @@ class SheetFamily(Protocol):
         """Return an instance, of which :meth:`fitting_answers` are the right ones alone."""
         ...
 
-    def fitting_answers(self, shown: Any, questions: Sequence[Question]) -> frozenset[tuple[str, ...]]:
-        """Return the answers that the rules of the family's hypothesis space give which fit all that is shown.
+    def fitting_answers(
+        self,
+        shown: Any,  # noqa: ANN401
+        questions: Sequence[Question],
+    ) -> frozenset[tuple[str, ...]]:
+        """Return the answers that are given by the rules of the hypothesis space that fit all that is shown.
 
         It looks at ``shown`` and at :attr:`Question.asked` alone. Where "not known" is a right answer, the
         answers are what all rules that fit have in common, and there is one tuple of them.
@@ -128,13 +132,13 @@ class LessonFamily(Protocol):
     """Tasks in which examples are asked for: concept formation and language learning."""
 
     def lesson(self, dice: Dice, n_examples: int, n_questions: int) -> Lesson:
-        """Return an instance: with all ``n_examples`` known, :meth:`fitting_answers` are the right ones alone."""
+        """Return an instance of which all ``n_examples`` together leave the right answers alone."""
         ...
 
     def fitting_answers(
         self, shown: Sequence[Any], questions: Sequence[Question]
     ) -> frozenset[tuple[str, ...]]:
-        """Return the answers that the rules of the hypothesis space give which fit the examples shown.
+        """Return the answers that are given by the rules of the hypothesis space that fit the examples shown.
 
         The search may stop at two different tuples: then more examples are needed. With examples from the
         first on, more of them never make more tuples fit.
@@ -171,15 +175,15 @@ SkillT = TypeVar("SkillT")
 
 
 class Play(Protocol[WorldT, StateT]):
-    """How an instance is played, side by side with others. Everything hidden is in the world and drawn before."""
+    """How instances are played side by side. Everything hidden is in the world and drawn before."""
 
     @property
     def grammar(self) -> str:
-        """How an action is written, in one sentence with an example, such as ``Write a move as `A>C`.``"""
+        """How an action is written: one sentence with an example."""
         ...
 
     def introduction(self, world: WorldT) -> list[str]:
-        """Return what a player is told first, per episode: the situation, the actions, the goal, the feedback.
+        """Return what a player is told first, per episode: situation, actions, goal and feedback.
 
         It says neither the grammar nor the budget.
         """
@@ -192,7 +196,7 @@ class Play(Protocol[WorldT, StateT]):
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the action that a line of text names, as the integers that :meth:`step` takes, or None.
 
-        ``text`` is one line without spaces around it, of any length; capitals do not matter unless they differ.
+        ``text`` is one line without spaces around it; capitals do not matter unless actions differ in them.
         """
         ...
 
@@ -223,7 +227,7 @@ class Play(Protocol[WorldT, StateT]):
         ...
 
     def n_best(self, world: WorldT) -> Ints:
-        """Return how many actions a shortest way to the goal has in each episode, found by search; -1: none."""
+        """Return how many actions a shortest way to the goal of each episode has, by search; -1: none."""
         ...
 
 
@@ -246,7 +250,7 @@ class Game(Play[WorldT, StateT], Protocol[WorldT, StateT]):
 
 @runtime_checkable
 class Practice(Play[WorldT, StateT], Protocol[WorldT, StateT, SkillT]):
-    """A skill that is practised on new instances, round by round, and then transferred: procedural learning."""
+    """A skill that is practised on new instances, and then transferred: procedural learning."""
 
     def skill(self, dice: Dice) -> SkillT:
         """Draw what is to be learned in one episode."""

@@ -1,0 +1,1 @@
+"""Dialogues: in which turns the instances of a family are asked."""

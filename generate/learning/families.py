@@ -1,0 +1,134 @@
+"""Families of Learning tasks, as ``manifests/learning/<category>.toml`` declares them."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from generate.schedule import Positive, Seeds, made, validated
+from store.errors import InvalidSource
+from store.learning_tasks import CATEGORIES, Category, Task, load_tasks
+from store.settings import project_dir
+
+
+class Family(BaseModel):
+    """One family: hidden rules of one kind, at several levels.
+
+    Attributes
+    ----------
+    id
+        Name of the block, and ``source_id`` of its items.
+    category
+        The category whose file it is in.
+    version
+        Raised whenever an instance of it would be another: instances of one version never change.
+    family
+        Module and class under ``generate.learning.<category>``, such as ``blocking:Blocking``.
+    seeds
+        One per instance of each level.
+    levels
+        Fields of the class, level by level.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    id: str
+    category: Category
+    version: Positive
+    description: Annotated[str, Field(strict=True, min_length=1)]
+    family: Annotated[str, Field(strict=True, pattern=r"^[a-z_0-9]+:[A-Za-z0-9]+$")]
+    seeds: Seeds
+    levels: Annotated[tuple[Mapping[str, Any], ...], Field(min_length=1)]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Its tasks, one per level, in their order.
+
+        Raises
+        ------
+        InvalidSource
+            If a level has no row in ``learning_tasks.csv``, or a row no level.
+        """
+        found = sorted((task for task in load_tasks().values() if task.family_id == self.id), key=_level)
+        if [task.level for task in found] != list(range(1, len(self.levels) + 1)):
+            levels = ", ".join(str(task.level) for task in found) or "none"
+            raise InvalidSource(
+                f"learning_tasks.csv: {self.id}: expected a row for each of the levels 1 to "
+                f"{len(self.levels)}, found {levels}"
+            )
+        if wrong := [task.task_id for task in found if task.category != self.category]:
+            raise InvalidSource(f"learning_tasks.csv: {wrong[0]}: category: expected {self.category}")
+        return tuple(found)
+
+    @property
+    def run_id(self) -> str:
+        """The run that holds its items."""
+        return f"learning-{self.id}-v{self.version}"
+
+    @property
+    def sha256(self) -> str:
+        """Hash of what is declared of its instances."""
+        decisive = self.model_dump(mode="json", exclude={"description"})
+        declared = [decisive, [task.decisive for task in self.tasks]]
+        return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+
+    def made(self, level: int) -> object:
+        """Return the family's object for a level, counted from 1.
+
+        Raises
+        ------
+        InvalidSource
+            If there is no such class, or the constants are not what it takes.
+        """
+        where = f"{self.category}.toml: {self.id}: level {level}"
+        return made(where, f"learning.{self.category}", self.family, self.levels[level - 1])
+
+
+def load_families(folder: Path | None = None) -> dict[str, Family]:
+    """Return the families by id, category by category in the order of the manifests.
+
+    Raises
+    ------
+    InvalidSource
+        If a manifest is not valid; the sentence names the file, the block and the key.
+    """
+    return dict(_load(folder or project_dir() / "manifests" / "learning"))
+
+
+@cache
+def _load(folder: Path) -> dict[str, Family]:
+    families: dict[str, Family] = {}
+    for category in CATEGORIES:
+        path = folder / f"{category}.toml"
+        try:
+            blocks = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InvalidSource(f"{path.name}: cannot be read ({error})") from error
+        for name, block in blocks.items():
+            where = f"{path.name}: {name}"
+            if not isinstance(block, dict) or {"id", "category"} & block.keys():
+                raise InvalidSource(f"{where}: expected a block without the keys id and category")
+            if name in families:
+                raise InvalidSource(f"{where}: expected one family of this name, found two")
+            families[name] = validated(where, Family, block | {"id": name, "category": category})
+    _refuse_shared_seeds(list(families.values()))
+    return families
+
+
+def _refuse_shared_seeds(families: Sequence[Family]) -> None:
+    by_first = sorted(families, key=lambda family: family.seeds.first)
+    for one, other in pairwise(by_first):
+        if one.seeds.range[-1] >= other.seeds.first:
+            raise InvalidSource(
+                f"{other.category}.toml: {other.id}: seeds: expected some of its own, found those of {one.id}"
+            )
+
+
+def _level(task: Task) -> int:
+    return task.level or 0
