@@ -12,6 +12,7 @@ from ingest.cogbench import CogBenchImporter
 from ingest.contract import Imported, Importer, JoiningImporter, StreamingImporter
 from ingest.discounting import DelayDiscountingImporter
 from ingest.fetch import Fetcher, cache_path, needs_login
+from ingest.learning_bench import LearningBenchImporter
 from ingest.marc import GridPuzzleImporter
 from ingest.mouselab import MouselabImporter
 from ingest.multi_attribute import MultiAttributeImporter
@@ -41,6 +42,7 @@ IMPORTERS: dict[str, Importer | JoiningImporter | StreamingImporter] = {
     "hbayesdm": DelayDiscountingImporter(),
     "hmmr": WeatherImporter(),
     "hyperbole": NonliteralImporter(),
+    "learning_bench": LearningBenchImporter(),
     "marc": GridPuzzleImporter(),
     "marc_like": GridPuzzleImporter(),
     "mouselab": MouselabImporter(),
