@@ -1,9 +1,9 @@
 """LearningBench: a public leaderboard of 14 models on 135 learning tasks, and raw logs of single runs.
 
 ``leaderboard/leaderboard_flat.csv`` of kdcyberdude/LearningBench becomes rows of ``raw/published``. A log
-under ``analysis/outputs/kernel_logs`` becomes an archived run: its dialogue as rows of ``raw/steps``, and items
-where it says enough to be scored. Most logs do not say which answers are right: of such a run there is the
-transcript, and a note that says why it has no score.
+under ``analysis/outputs/kernel_logs`` becomes an archived run: its dialogue as rows of ``raw/steps``, and
+items where it says enough to be scored. Most logs do not say which answers are right: of such a run there is
+the transcript, and a note that says why it has no score.
 
 How far a game came is read from what its player was told. What the last action led to was told to nobody: a
 game that ended before its budget was solved by it; of one that used the budget the progress before it counts.
@@ -159,8 +159,8 @@ class _Telling:
     refusal
         Text of the feedback to an action that does not count; None if no log shows any.
     whole
-        Pattern, in the first message, with the readout of a solved game, to which progress is relative; None if
-        progress is not known, so that only a solved game can be scored.
+        Pattern, in the first message, with the readout of a solved game, to which progress is relative; None
+        if progress is not known, so that only a solved game can be scored.
     """
 
     readout: str | None = None

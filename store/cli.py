@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec
 import typer
 
 from store import console
-from store.errors import NothingToExport, WrongUsage
+from store.errors import WrongUsage
 from store.formats import Format, render, to_json
 from store.settings import home, project_dir
 
@@ -598,14 +598,12 @@ def export(
     """Write a table of the last build. Refuses if that failed, or rows or project changed since."""
     from store import export as tables
     from store.database import connect
+    from store.export_learning import export_learning
     from store.freshness import require_fresh
+    from store.learning_tasks import CATEGORIES
 
-    if what is Exportable.LEARNING:
-        raise NothingToExport(
-            f"{what}: this version computes no such table; table3, metrics and cogniscore are there"
-        )
     if what is Exportable.METRICS and (models or allow_partial):
-        raise WrongUsage(f"--models and --allow-partial belong to table3 and cogniscore, not to {what}")
+        raise WrongUsage(f"--models and --allow-partial do not belong to {what}")
     if as_json and output == "-":
         raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
     con = connect(home())
@@ -615,6 +613,8 @@ def export(
             sheet = tables.export_table3(con, models or (), allow_partial)
         elif what is Exportable.COGNISCORE:
             sheet = tables.export_cogniscore(con, models or (), allow_partial)
+        elif what is Exportable.LEARNING:
+            sheet = export_learning(con, CATEGORIES, models or (), allow_partial)
         else:
             sheet = tables.export_metrics(con)
     finally:

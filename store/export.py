@@ -246,7 +246,7 @@ def export_cogniscore(
     if not evaluations:
         raise NothingToExport("no model was evaluated on CogniRank; run `coglake cognirank --model ...`")
     model_of = {each.run_id: each.model_id for each in evaluations}
-    chosen = set(_matching(list(model_of), model_of, models)) if models else set(model_of)
+    chosen = set(matching(list(model_of), model_of, models)) if models else set(model_of)
 
     components = con.execute(_COMPONENTS).fetchall()
     parts = {
@@ -354,10 +354,10 @@ def _columns(con: duckdb.DuckDBPyConnection, models: Sequence[str]) -> list[str]
     known = sorted(kinds, key=lambda column_id: (column_id.casefold(), column_id))
     if not models:
         return [column_id for column_id in known if kinds[column_id] == "model"]
-    return _matching(known, model_of, models)
+    return matching(known, model_of, models)
 
 
-def _matching(known: Sequence[str], model_of: Mapping[str, str], models: Sequence[str]) -> list[str]:
+def matching(known: Sequence[str], model_of: Mapping[str, str], models: Sequence[str]) -> list[str]:
     """Return those of ``known`` that the names and patterns stand for, in the order wanted."""
     chosen: list[str] = []
     for wanted in models:

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,7 @@ class Family(BaseModel):
     family
         Module and class under ``generate.learning.<category>``, such as ``blocking:Blocking``.
     seeds
-        One per instance of each level.
+        One per instance of each level; the draws of two families with the same seed have nothing in common.
     levels
         Fields of the class, level by level.
     """
@@ -117,17 +116,7 @@ def _load(folder: Path) -> dict[str, Family]:
             if name in families:
                 raise InvalidSource(f"{where}: expected one family of this name, found two")
             families[name] = validated(where, Family, block | {"id": name, "category": category})
-    _refuse_shared_seeds(list(families.values()))
     return families
-
-
-def _refuse_shared_seeds(families: Sequence[Family]) -> None:
-    by_first = sorted(families, key=lambda family: family.seeds.first)
-    for one, other in pairwise(by_first):
-        if one.seeds.range[-1] >= other.seeds.first:
-            raise InvalidSource(
-                f"{other.category}.toml: {other.id}: seeds: expected some of its own, found those of {one.id}"
-            )
 
 
 def _level(task: Task) -> int:

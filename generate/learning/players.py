@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from generate.contract import Bools
-from generate.learning.dialogues.actions import read_all
+from generate.learning.dialogues.actions import take
 from generate.learning.dialogues.contract import AnyDialogue
 from generate.learning.dialogues.exploration import Exploration
 from generate.learning.dialogues.practice_rounds import PracticeRounds
@@ -168,8 +168,8 @@ class _Mind:
             self._fits &= np.array([told[text] == message for text in self._feedback])
         first = int(np.argmax(self._fits))
         (action,) = self._game.best(self._worlds, self._state, [first])
-        actions, is_read, _ = read_all(self._game, [action] * self._fits.size)
-        self._state, moved = self._game.step(self._worlds, self._state, actions, is_read & self._fits)
-        self._feedback = moved.feedback
+        replies = [action if fits else None for fits in self._fits]
+        self._state, taken = take(self._game, self._worlds, self._state, replies)
+        self._feedback = taken.moved.feedback
         self._n_replies += 1
         return action

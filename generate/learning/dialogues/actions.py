@@ -6,11 +6,14 @@ the family's to read.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from generate.contract import Bools, Ints
-from generate.learning.contract import Play
+from generate.contract import Bools
+from generate.learning.contract import Moved, Play
+from generate.learning.dialogues.contract import Outcome
 
 _AROUND = " \t\r\n*_`\"'“”\u2018\u2019"
 _PREFIX = re.compile(r"(?:my )?(?:next )?(?:action|move|guess|answer|probe|attempt) ?[:=]", re.IGNORECASE)
@@ -30,23 +33,46 @@ def action_line(reply: str) -> str:
     return line
 
 
-def read_all(
-    play: Play[object, object], replies: Sequence[str | None]
-) -> tuple[Ints, Bools, list[str | None]]:
-    """Return the actions of replies as rows of integers, which could be read, and their lines.
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Actions that replies name, and what they led to, one entry per lane.
 
-    Lanes without a reply, or without an action in it, have a row of zeros and no line.
+    Attributes
+    ----------
+    is_read
+        Lanes whose reply names an action.
+    lines
+        The actions as text; None where there is none.
+    moved
+        What they led to; entries of lanes without an action have no meaning.
     """
+
+    is_read: Bools
+    lines: list[str | None]
+    moved: Moved
+
+    def outcome(self, lane: int) -> Outcome:
+        """Return what the reply of a lane led to."""
+        if not self.is_read[lane]:
+            return "unread"
+        if self.moved.is_solved[lane]:
+            return "solved"
+        return "moved" if self.moved.is_legal[lane] else "illegal"
+
+
+def take(play: Play[Any, Any], world: object, state: Any, replies: Sequence[str | None]) -> tuple[Any, Taken]:  # noqa: ANN401
+    """Read replies and take their actions; a lane without a reply, or an action in it, stays as it is."""
+    n = len(replies)
     lines = [None if reply is None else action_line(reply) for reply in replies]
     found = [play.read(line) if line else None for line in lines]
-    width = max((len(action) for action in found if action is not None), default=1)
-    actions = np.zeros((len(replies), width), dtype=np.int64)
     is_read = np.array([action is not None for action in found], dtype=np.bool_)
-    for lane, action in enumerate(found):
-        if action is not None:
-            actions[lane, : len(action)] = action
-    return (
-        actions,
-        is_read,
-        [line if action is not None else None for line, action in zip(lines, found, strict=True)],
-    )
+    named = [line if action is not None else None for line, action in zip(lines, found, strict=True)]
+    moved = Moved(np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n), [""] * n)
+    # how many integers an action has is the family's to know
+    if width := max((len(action) for action in found if action is not None), default=0):
+        actions = np.zeros((n, width), dtype=np.int64)
+        for lane, action in enumerate(found):
+            if action is not None:
+                actions[lane, : len(action)] = action
+        state, moved = play.step(world, state, actions, is_read)
+    return state, Taken(is_read, named, moved)

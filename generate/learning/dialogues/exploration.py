@@ -8,7 +8,7 @@ import numpy as np
 
 from generate.contract import Bools, Floats, Ints
 from generate.learning.contract import Game, Question
-from generate.learning.dialogues.actions import read_all
+from generate.learning.dialogues.actions import take
 from generate.learning.dialogues.contract import Turns
 from generate.learning.dice import Dice
 from store.learning_tasks import Task
@@ -70,22 +70,18 @@ class Exploration:
 
     def step(self, state: _State, replies: Sequence[str | None]) -> tuple[_State, Turns]:
         """Take an action in every lane with a reply; one that cannot be read uses up a step."""
-        actions, is_read, lines = read_all(self._game, replies)
+        game, taken = take(self._game, self._world, state.game, replies)
         has_reply = np.array([reply is not None for reply in replies], dtype=np.bool_)
-        game, moved = self._game.step(self._world, state.game, actions, is_read)
         n_replies = state.n_replies + has_reply
-        progress = np.where(is_read, moved.progress, state.progress)
-        is_solved = is_read & moved.is_solved
+        progress = np.where(taken.is_read, taken.moved.progress, state.progress)
+        is_solved = taken.is_read & taken.moved.is_solved
         is_over = state.is_over | (has_reply & (is_solved | (n_replies >= self._budget)))
         turns = Turns.blank(len(replies))
         messages = list(state.messages)
         for lane in np.flatnonzero(has_reply).tolist():
-            feedback = moved.feedback[lane] if is_read[lane] else self._fill("unread")
+            feedback = taken.moved.feedback[lane] if taken.is_read[lane] else self._fill("unread")
             messages[lane] = self.told(feedback, int(n_replies[lane]))
-            if is_read[lane]:
-                turns.actions[lane] = lines[lane]
-                is_legal = bool(moved.is_legal[lane])
-                turns.outcomes[lane] = "solved" if is_solved[lane] else "moved" if is_legal else "illegal"
+            turns.actions[lane], turns.outcomes[lane] = taken.lines[lane], taken.outcome(lane)
         turns.progress[:] = progress
         turns.is_last[:] = is_over
         return _State(tuple(messages), game, n_replies, progress, is_over), turns

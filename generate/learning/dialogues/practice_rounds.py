@@ -9,7 +9,7 @@ import numpy as np
 from generate.contract import Ints
 from generate.learning.contract import Practice, Question
 from generate.learning.dialogues import exam
-from generate.learning.dialogues.actions import read_all
+from generate.learning.dialogues.actions import take
 from generate.learning.dialogues.contract import Turns
 from generate.learning.dice import Dice
 from store.errors import InvalidSource
@@ -114,22 +114,16 @@ class PracticeRounds:
             turns.outcomes[lane] = "examined"
             turns.is_last[lane], messages[lane] = True, None
         playing = has_reply & (state.n_round < len(rounds))
-        actions, is_read, lines = read_all(
-            self._practice, [reply if plays else None for reply, plays in zip(replies, playing, strict=True)]
-        )
         for number in np.unique(state.n_round[playing]).tolist():
             in_round = playing & (state.n_round == number)
-            which = in_round & is_read
-            rounds[number], moved = self._practice.step(self._worlds[number], rounds[number], actions, which)
-            turns.progress[which] = moved.progress[which]
+            own = [reply if plays else None for reply, plays in zip(replies, in_round, strict=True)]
+            rounds[number], taken = take(self._practice, self._worlds[number], rounds[number], own)
+            turns.progress[taken.is_read] = taken.moved.progress[taken.is_read]
             for lane in np.flatnonzero(in_round).tolist():
                 n_replies[lane] += 1
-                feedback, is_solved = self._fill("unread"), False
-                if which[lane]:
-                    turns.actions[lane] = lines[lane]
-                    feedback, is_solved = moved.feedback[lane], bool(moved.is_solved[lane])
-                    is_legal = bool(moved.is_legal[lane])
-                    turns.outcomes[lane] = "solved" if is_solved else "moved" if is_legal else "illegal"
+                turns.actions[lane], turns.outcomes[lane] = taken.lines[lane], taken.outcome(lane)
+                feedback = taken.moved.feedback[lane] if taken.is_read[lane] else self._fill("unread")
+                is_solved = turns.outcomes[lane] == "solved"
                 if is_solved or n_replies[lane] >= self._budget:
                     n_round[lane], n_replies[lane] = number + 1, 0
                     ended = self._fill("solved" if is_solved else "unsolved", feedback=feedback)
