@@ -1,0 +1,1 @@
+"""Families of associative learning: logs of trials from which causes are told, predicted and counted."""

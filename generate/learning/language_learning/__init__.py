@@ -1,0 +1,1 @@
+"""Language learning: word forms of invented languages, whose rules are induced and applied to new roots."""

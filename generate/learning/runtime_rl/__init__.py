@@ -1,0 +1,1 @@
+"""Runtime RL: hidden problems that are solved within a budget of steps."""

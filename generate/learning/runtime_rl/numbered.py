@@ -1,0 +1,25 @@
+"""Actions that are a word and a number, such as ``PRESS 3``."""
+
+import re
+from functools import cache
+
+# no game numbers as much
+_MOST_DIGITS = 3
+
+
+def read_numbered(text: str, word: str) -> tuple[int, ...] | None:
+    """Return the number of an action, or None where the text is none; the word may be left out."""
+    if found := _pattern(word).fullmatch(text):
+        return (int(found[1]),)
+    return None
+
+
+def list_of(words: list[str]) -> str:
+    """Return words as they stand in a sentence: ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+@cache
+def _pattern(word: str) -> re.Pattern[str]:
+    # without ASCII, digits and letters of other scripts would count as these
+    return re.compile(rf"(?:{word} *(?:# *)?)?([0-9]{{1,{_MOST_DIGITS}}})\.?", re.ASCII | re.IGNORECASE)
