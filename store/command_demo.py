@@ -1,4 +1,4 @@
-"""``coglake demo``: the whole way from nothing to Table 3, without a download.
+"""``coglake demo``: the whole way from nothing to Table 3 and the Learning report, without a download.
 
 With a model it also asks that one, on the public questions as far as they can be had.
 """
@@ -8,6 +8,8 @@ import os
 import duckdb
 
 from generate.demo_archive import write
+from generate.learning import agent_runs
+from generate.learning.families import load_families
 from generate.pipeline import generate, is_ready, plan, published_modes
 from generate.schedule import load_agents, load_schedules
 from generate.weights import resolve
@@ -18,8 +20,10 @@ from store.command_build import complain, counts, totals
 from store.database import connect
 from store.errors import SourceUnavailable
 from store.export import export_table3, write_export
+from store.export_learning import export_learning
 from store.formats import Format, Sheet, records, to_json
 from store.freshness import require_fresh
+from store.learning_tasks import CATEGORIES
 from store.manifest import load_sources
 from store.settings import Home, home, project_dir
 
@@ -50,19 +54,56 @@ def run(model: str | None, *, as_json: bool) -> None:
     con = connect(lake)
     try:
         source_build = require_fresh(con, lake, project)
-        sheet, stand_ins = export_table3(con), _stand_ins(con)
+        sheet, learning = export_table3(con), export_learning(con, CATEGORIES)
+        stand_ins, ends = _stand_ins(con), _ends(con)
         shown = _shown(con, None if model is None else resolve(model).model_id)
     finally:
         con.close()
     path = lake.exports / "table3.csv"
     write_export(path, sheet, Format.CSV, source_build)
-    console.say(f"4/4 export: Table 3 is in {path}")
+    write_export(lake.exports / "learning.csv", learning, Format.CSV, source_build)
+    console.say(f"4/4 export: Table 3 is in {path}, the Learning report beside it in learning.csv")
     if as_json:
-        console.write(to_json({"file": str(path), "rows": records(shown), "stand_ins": stand_ins}))
+        console.write(
+            to_json(
+                {
+                    "file": str(path),
+                    "rows": records(shown),
+                    "stand_ins": stand_ins,
+                    "learning": records(ends),
+                }
+            )
+        )
     else:
         console.show(shown)
         for stand_in in stand_ins:
             console.write(f"{stand_in}\n")
+        console.show(ends)
+
+
+def _ends(con: duckdb.DuckDBPyConnection) -> Sheet:
+    """Return where the scale of each category of Learning begins and ends, as its agents found it."""
+    agents = [name for name in agent_runs.load_agents() if name != "silent"]
+    cells = con.execute(
+        """
+        select
+            category,
+            max(n_planned),
+            max(format('{:.3f}', ceiling)),
+            list(
+                coalesce(format('{:.3f}', score) || ' ± ' || format('{:.3f}', se), 'n.e.')
+                order by list_position($agents, model_id)
+            )
+        from learning_report
+        where model_id in (select unnest($agents))
+        group by category
+        order by list_position($categories, category)
+        """,
+        {"agents": agents, "categories": list(CATEGORIES)},
+    ).fetchall()
+    headers = ("Learning", "tasks", "ceiling", *agents)
+    rows = tuple((category, n_tasks, ceiling, *printed) for category, n_tasks, ceiling, printed in cells)
+    return Sheet(headers, rows, printed=frozenset(range(2, len(headers))))
 
 
 def _stand_ins(con: duckdb.DuckDBPyConnection) -> list[str]:
@@ -152,6 +193,20 @@ def _generate(lake: Home) -> None:
     console.say(
         f"2/4 generate: {n_agents} agents, {len(reports)} runs: {n_new} new with {n_rows:,} decisions and "
         f"answers, {len(reports) - n_new} present"
+    )
+    _generate_learning(lake)
+
+
+def _generate_learning(lake: Home) -> None:
+    families = load_families()
+    tasks = agent_runs.plan(lake, list(agent_runs.load_agents().values()), families)
+    with console.progress("generate") as step:
+        reports = agent_runs.generate(lake, tasks, step)
+    n_rows = sum(report.n_rows for report in reports)
+    n_new = sum(report.is_new for report in reports)
+    console.say(
+        f"learning: {len(families)} families of tasks, {len(reports)} runs of agents: {n_new} new with "
+        f"{n_rows:,} replies, {len(reports) - n_new} present"
     )
 
 

@@ -1,5 +1,6 @@
 """Items of the families in the lake: laid out once per version, and never changed."""
 
+import json
 from collections.abc import Sequence
 
 import polars as pl
@@ -53,6 +54,8 @@ def ensure_items(lake: Home, family: Family, dialogues: Sequence[AnyDialogue]) -
             "source_id": family.id,
             "source_sha256": family.sha256,
             "importer_version": family.version,
+            # what the instances were made for: a changed row of learning_tasks.csv scores none of them
+            "identity_json": json.dumps({"tasks": [task.decisive for task in family.tasks]}),
             "notes": [],
         }
         commit(lake, family.run_id, [("items", made)], pa.Table.from_pylist([run], RUNS))

@@ -73,7 +73,7 @@ def test_the_demo_says_the_steps_of_the_readme(demo):
     said = re.sub(r"\(\d+\.\d s\)", "(… s)", said)
     expected = re.sub(r"\(\d+\.\d s\)", "(… s)", output_of("make demo"))
     steps = [line for line in words(expected) if line in words(said)]
-    assert len(steps) == 6, said
+    assert len(steps) == 7, said
 
 
 def test_where_does_it_come_from_answers_as_in_the_readme(demo):
