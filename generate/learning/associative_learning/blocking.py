@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from generate.contract import Ints
-from generate.learning.associative_learning.asked import Setup
+from generate.learning.associative_learning.asked import Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
@@ -57,7 +57,8 @@ class Blocking(Compounds):
             return None
         others = [cue for cue in range(self.n_cues) if cue not in blocked]
         opening = [tuple(sorted(blocking)), *(tuple(sorted((*blocking, cue))) for cue in blocked)]
-        return Plan(opening, lambda more: self.compound(more, others, self.n_together), blocked[0])
+        due = WhichRole(blocked[0], self.role_labels((), blocked[0]))
+        return Plan(opening, lambda more: self.compound(more, others, self.n_together), due)
 
     def situation(self, names: Sequence[str]) -> str:
         """Return what a reader is told first."""

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from generate.contract import Ints
-from generate.learning.associative_learning.asked import Setup
+from generate.learning.associative_learning.asked import Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
@@ -52,8 +52,8 @@ class CausalInsufficiency(Compounds):
         """Return trials with water of any spring, one of which is tainted and one not."""
         if not 0 < world[0, self.n_cues :].sum() < self.n_places:
             return None
-        about = self.n_cues + dice.integer(0, self.n_places - 1)
-        return Plan((), lambda more: self._glass(more, self.n_together), about)
+        due = WhichRole(self.n_cues + dice.integer(0, self.n_places - 1), _PLACE_ROLES)
+        return Plan((), lambda more: self._glass(more, self.n_together), due)
 
     def new_setup(self, dice: Dice) -> Setup:
         """Draw a trial that may be asked about."""

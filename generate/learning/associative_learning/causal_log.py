@@ -24,6 +24,7 @@ from generate.learning.associative_learning.asked import (
     Setup,
     WhichOutcome,
     WhichRole,
+    Word,
     right_answer,
 )
 from generate.learning.associative_learning.choosing import (
@@ -70,13 +71,13 @@ class Plan:
         Trials that the log has in any case.
     further
         Draws one more trial that the log may have.
-    about
-        The part that is asked about in any case, if there is one.
+    due
+        The question for a word that is asked in any case, if there is one.
     """
 
     opening: Sequence[Setup]
     further: Callable[[Dice], Setup]
-    about: int | None = None
+    due: Word | None = None
 
 
 class CausalLog(BaseModel, ABC):
@@ -205,7 +206,7 @@ class CausalLog(BaseModel, ABC):
             return None
         names = dice.sample(NAMES, worlds.shape[1])
         fits = agreeing(self, worlds, shown)
-        chosen = self._chosen(names, shown, fits, plan.about, n_questions, dice)
+        chosen = self._chosen(names, shown, fits, plan.due, n_questions, dice)
         if chosen is None:
             return None
         rules = (f"{number}. {rule}" for number, rule in enumerate(self.rules(names), start=1))
@@ -246,11 +247,13 @@ class CausalLog(BaseModel, ABC):
         names: Sequence[str],
         shown: Sequence[Trial],
         fits: Ints,
-        about: int | None,
+        due: Word | None,
         n_questions: int,
         dice: Dice,
     ) -> list[Candidate] | None:
         outcomes = self._new_outcomes(shown, dice)
+        if isinstance(due, WhichOutcome):
+            outcomes.append(due)
         roles = [WhichRole(part, self.role_labels(names, part)) for part in range(fits.shape[1])]
         for words in (outcomes, roles):
             if not is_varied({right_answer(self, fits, one) for one in words}):
@@ -263,8 +266,7 @@ class CausalLog(BaseModel, ABC):
             for asked in dict.fromkeys(kind):
                 answer = right_answer(self, fits, asked)
                 is_deep = right_answer(self, left, asked) != answer
-                is_due = isinstance(asked, WhichRole) and asked.part == about
-                candidates.append(Candidate(asked, answer, is_deep, is_due))
+                candidates.append(Candidate(asked, answer, is_deep, asked == due))
             chosen += balanced(candidates, n, dice)
         if len(chosen) < n_questions or sum(candidate.is_deep for candidate in chosen) < self.n_deep:
             return None

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from generate.contract import Ints
-from generate.learning.associative_learning.asked import Setup
+from generate.learning.associative_learning.asked import Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
@@ -47,7 +47,7 @@ class ConditionedInhibition(Compounds):
         inhibitors = [cue for cue in range(self.n_cues) if world[0, cue] == 2]
         if not inhibitors:
             return None
-        return Plan((), self.any_compound, dice.choice(inhibitors))
+        return Plan((), self.any_compound, WhichRole(dice.choice(inhibitors), _ROLES))
 
     def situation(self, names: Sequence[str]) -> str:
         """Return what a reader is told first."""

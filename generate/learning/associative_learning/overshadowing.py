@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from generate.contract import Ints
-from generate.learning.associative_learning.asked import Setup
+from generate.learning.associative_learning.asked import Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
@@ -48,7 +48,7 @@ class Overshadowing(Compounds):
         """Return mixtures in which some powders stay together."""
         del world
         tied = dice.sample(range(self.n_cues), self.n_tied)
-        return Plan((), lambda more: self.joined(self.any_compound(more), tied), tied[0])
+        return Plan((), lambda more: self.joined(self.any_compound(more), tied), WhichRole(tied[0], _ROLES))
 
     def situation(self, names: Sequence[str]) -> str:
         """Return what a reader is told first."""

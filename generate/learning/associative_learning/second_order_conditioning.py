@@ -70,10 +70,22 @@ class SecondOrderConditioning(CausalLog):
         return np.asarray(is_reached, dtype=np.int64)
 
     def plan(self, world: Ints, dice: Dice) -> Plan | None:
-        """Return trials that watch the bell or the lamp of another relay."""
+        """Return trials of single relays, and one that is asked about and in no log.
+
+        It is whether the bell rings for a relay that drives it through others.
+        """
         n_links = [self._n_links(world[0], cue) for cue in range(self.n_cues)]
         chained = [cue for cue in range(self.n_cues) if n_links[cue] >= self.n_chained]
-        return Plan((), self._trial, dice.choice(chained)) if chained else None
+        if not chained:
+            return None
+        due = WhichOutcome((dice.choice(chained), _NOBODY, _NOBODY), _RINGS)
+
+        def further(more: Dice) -> Setup:
+            while (setup := self._trial(more)) == due.setup:
+                pass
+            return setup
+
+        return Plan((), further, due)
 
     def new_setup(self, dice: Dice) -> Setup:
         """Draw a trial that may be asked about."""

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from generate.contract import Ints
-from generate.learning.associative_learning.asked import HowManyWorlds, Number, Setup
+from generate.learning.associative_learning.asked import HowManyWorlds, Number, Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
@@ -72,7 +72,8 @@ class SpuriousCoOccurrence(Compounds):
                 night = (*(cue for cue in culprits if cue != culprit), *among)
             opening.append(self.joined(tuple(sorted(night)), tied))
         opening = list(dict.fromkeys(opening))
-        return Plan(opening, lambda more: self.joined(self.any_compound(more), tied), follower)
+        due = WhichRole(follower, self.role_labels((), follower))
+        return Plan(opening, lambda more: self.joined(self.any_compound(more), tied), due)
 
     def counts(self, names: Sequence[str], dice: Dice) -> list[Number]:
         """Return questions for a number that may be asked."""

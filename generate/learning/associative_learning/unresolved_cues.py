@@ -28,7 +28,7 @@ class UnresolvedCues(Compounds):
         The smallest and the largest number of charged beads that are possible.
     """
 
-    shares: ClassVar[tuple[int, int, int]] = (1, 1, 2)
+    shares: ClassVar[tuple[int, int, int]] = (1, 1, 3)
     plural: ClassVar[str] = "beads"
 
     threshold: int = Field(strict=True, ge=1, le=3)
