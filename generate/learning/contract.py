@@ -170,11 +170,12 @@ class Moved:
 
 
 WorldT = TypeVar("WorldT")
+WorldT_contra = TypeVar("WorldT_contra", contravariant=True)
 StateT = TypeVar("StateT")
 SkillT = TypeVar("SkillT")
 
 
-class Play(Protocol[WorldT, StateT]):
+class Play(Protocol[WorldT_contra, StateT]):
     """How instances are played side by side. Everything hidden is in the world and drawn before."""
 
     @property
@@ -182,14 +183,14 @@ class Play(Protocol[WorldT, StateT]):
         """How an action is written: one sentence with an example."""
         ...
 
-    def introduction(self, world: WorldT) -> list[str]:
+    def introduction(self, world: WorldT_contra) -> list[str]:
         """Return what a player is told first, per episode: situation, actions, goal and feedback.
 
         It says neither the grammar nor the budget.
         """
         ...
 
-    def start(self, world: WorldT) -> StateT:
+    def start(self, world: WorldT_contra) -> StateT:
         """Return the state before the first action."""
         ...
 
@@ -200,7 +201,7 @@ class Play(Protocol[WorldT, StateT]):
         """
         ...
 
-    def step(self, world: WorldT, state: StateT, actions: Ints, which: Bools) -> tuple[StateT, Moved]:
+    def step(self, world: WorldT_contra, state: StateT, actions: Ints, which: Bools) -> tuple[StateT, Moved]:
         """Take one action in some episodes; the others stay as they are.
 
         Parameters
@@ -212,21 +213,21 @@ class Play(Protocol[WorldT, StateT]):
         """
         ...
 
-    def best(self, world: WorldT, state: StateT, lanes: Sequence[int]) -> list[str]:
+    def best(self, world: WorldT_contra, state: StateT, lanes: Sequence[int]) -> list[str]:
         """Return the next action on a shortest way to the goal, as text, for some episodes.
 
         It knows all that is hidden.
         """
         ...
 
-    def random(self, world: WorldT, state: StateT, lanes: Sequence[int], dice: Sequence[Dice]) -> list[str]:
+    def random(self, world: WorldT_contra, state: StateT, lanes: Sequence[int], dice: Sequence[Dice]) -> list[str]:
         """Return an action as text, drawn from all that are visibly possible, each as likely.
 
         ``dice`` has one entry per lane of ``lanes``.
         """
         ...
 
-    def n_best(self, world: WorldT) -> Ints:
+    def n_best(self, world: WorldT_contra) -> Ints:
         """Return how many actions a shortest way to the goal of each episode has, by search; -1: none."""
         ...
 

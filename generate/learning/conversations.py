@@ -76,6 +76,7 @@ class Conversations:
         self._dialogues = dialogues
         self._states: list[Any] = [dialogue.start() for dialogue in dialogues]
         self._episodes = episodes
+        self._plain = load_template(PLAIN_TEMPLATE)
         self._transcript = Transcript(run_id)
         self._unwritten: list[Response] = []
         self._replay(stored)
@@ -97,21 +98,29 @@ class Conversations:
         ]
 
     def request(self, episode: Episode, choosing: Choosing) -> Request:
-        """Return what the model is asked now: the whole dialogue so far."""
-        message = self._message(episode)
+        """Return what the model is asked now: the whole dialogue so far.
+
+        A message to which nothing was said is told together with the one behind it: chat templates and servers
+        refuse a turn without text.
+        """
+        turns, waiting = [], ""
+        for told, reply in episode.history:
+            if reply.strip():
+                turns.append((waiting + told, reply))
+                waiting = ""
+            else:
+                waiting += f"{told}\n\n"
+        message = waiting + self._message(episode)
         task = Answer(choosing.max_response_tokens, choosing.stop)
         if not choosing.is_chat:
-            template = load_template(PLAIN_TEMPLATE)
             history = "".join(
-                template.fill("turn", {"message": told, "reply": reply}) for told, reply in episode.history
+                self._plain.fill("turn", {"message": told, "reply": reply.strip()}) for told, reply in turns
             )
-            return Request(template.fill("prompt", {"history": history, "message": message}), task)
-        turns = [
-            turn
-            for told, reply in episode.history
-            for turn in (Message("user", told), Message("assistant", reply))
+            return Request(self._plain.fill("prompt", {"history": history, "message": message}), task)
+        chat = [
+            one for told, reply in turns for one in (Message("user", told), Message("assistant", reply))
         ]
-        return Request((*turns, Message("user", message)), task)
+        return Request((*chat, Message("user", message)), task)
 
     def take(self, heard: Sequence[tuple[Episode, Response]]) -> None:
         """Take responses, at most one for each episode."""

@@ -74,9 +74,8 @@ class ActiveRequest:
         """Give an example, begin the test, or take its answers."""
         turns = Turns.blank(len(replies))
         messages = list(state.messages)
-        n_shown, n_replies, is_tested = (
-            values.copy() for values in (state.n_shown, state.n_replies, state.is_tested)
-        )
+        n_shown, n_replies = state.n_shown.copy(), state.n_replies.copy()
+        is_tested = state.is_tested.copy()
         for lane, reply in enumerate(replies):
             if reply is None:
                 continue
