@@ -220,7 +220,9 @@ class Play(Protocol[WorldT_contra, StateT]):
         """
         ...
 
-    def random(self, world: WorldT_contra, state: StateT, lanes: Sequence[int], dice: Sequence[Dice]) -> list[str]:
+    def random(
+        self, world: WorldT_contra, state: StateT, lanes: Sequence[int], dice: Sequence[Dice]
+    ) -> list[str]:
         """Return an action as text, drawn from all that are visibly possible, each as likely.
 
         ``dice`` has one entry per lane of ``lanes``.
