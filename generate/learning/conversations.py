@@ -100,8 +100,8 @@ class Conversations:
     def request(self, episode: Episode, choosing: Choosing) -> Request:
         """Return what the model is asked now: the whole dialogue so far.
 
-        A message to which nothing was said is told together with the one behind it: chat templates and servers
-        refuse a turn without text.
+        A message to which nothing was said is told together with the one behind it: some chat templates and
+        servers refuse a turn without text.
         """
         turns, waiting = [], ""
         for told, reply in episode.history:
@@ -117,9 +117,7 @@ class Conversations:
                 self._plain.fill("turn", {"message": told, "reply": reply.strip()}) for told, reply in turns
             )
             return Request(self._plain.fill("prompt", {"history": history, "message": message}), task)
-        chat = [
-            one for told, reply in turns for one in (Message("user", told), Message("assistant", reply))
-        ]
+        chat = [one for told, reply in turns for one in (Message("user", told), Message("assistant", reply))]
         return Request((*chat, Message("user", message)), task)
 
     def take(self, heard: Sequence[tuple[Episode, Response]]) -> None:

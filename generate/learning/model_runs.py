@@ -175,9 +175,15 @@ def do(
                 n_over = n_closed + sum(talk.conversations.n_over for talk in talks)
                 on_progress(n_over, n_all, "learning")
         finally:
-            for talk in talks:
-                reports[talk.run_id] = talk.end()
+            # each on its own: one that cannot be written keeps no other from being written
+            with ExitStack() as ends:
+                for talk in reversed(talks):
+                    ends.callback(_end, talk, reports)
     return [reports[task.task.run_id] for task in tasks if task.task.run_id in reports]
+
+
+def _end(talk: "_Talk", reports: dict[str, TaskReport]) -> None:
+    reports[talk.run_id] = talk.end()
 
 
 def _whole(task: ModelTask, n_episodes: int) -> TaskReport:

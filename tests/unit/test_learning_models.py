@@ -15,7 +15,7 @@ from generate.pending import Slice
 from generate.rollouts import Choosing
 from generate.weights import Weights
 from store.errors import EngineFailed, InvalidSource, LakeUnusable
-from store.lake import append, batch_parts, only_writer, part_paths
+from store.lake import append, batch_parts, only_writer
 from store.settings import Home
 
 WEIGHTS = Weights("org/model", "0" * 40, "org/model", is_folder=False)
@@ -32,6 +32,7 @@ class Talker:
 
     dies_at: int | None = None
     fails_on: str | None = None
+    dies_of: type[BaseException] = EngineFailed
     facts: EngineFacts = FACTS
     asked: list = field(default_factory=list)
     n_calls: int = 0
@@ -40,7 +41,7 @@ class Talker:
     def respond(self, requests):
         self.n_calls += 1
         if self.n_calls == self.dies_at:
-            raise EngineFailed("the engine died")
+            raise self.dies_of("the engine died")
         self.asked += [request.prompt for request in requests]
         return [self.said(request) for request in requests]
 
@@ -89,8 +90,8 @@ def steps(lake, names=NAMES, choosing=CHOOSING):
     return pl.concat(frames).sort("mode_id", "episode_id", "step_index") if frames else None
 
 
-def n_asked(lake):
-    return 0 if (found := steps(lake)) is None else found.height
+def n_asked(lake, names=NAMES):
+    return 0 if (found := steps(lake, names)) is None else found.height
 
 
 # --- what a run is ---
@@ -148,9 +149,63 @@ def test_a_plain_text_holds_the_whole_dialogue_so_far(lake):
     choosing = replace(CHOOSING, is_chat=False)
     talker = Talker()
     done(lake, talker, choosing=choosing, names=["hanoi_two"], part=Slice(limit=1))
+    for _, episode in steps(lake, ["hanoi_two"], choosing).group_by("episode_id"):
+        prompt = max((text for text in talker.asked if episode["observation"][0] in text), key=len)
+        # a reply begins on a line of its own, and ends before an empty one
+        assert prompt.endswith("\n\nReply:\n")
+        said = [reply for reply in episode["response_text"].to_list()[:-1] if reply]
+        assert [part.split("\n\n")[0] for part in prompt.split("\n\nReply:\n")[1:-1]] == said
+
+
+@dataclass
+class Mute(Talker):
+    """Says nothing, or blanks, to every other message."""
+
+    def said(self, request):
+        blank = ("", " \n")[self.n_calls % 4 // 2] if self.n_calls % 2 else None
+        response = super().said(request)
+        return response if blank is None else replace(response, text=blank)
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_a_message_without_a_reply_is_told_together_with_the_next(lake, is_chat):
+    choosing = replace(CHOOSING, is_chat=is_chat)
+    talker = Mute()
+    done(lake, talker, choosing=choosing, names=["hanoi_two"], part=Slice(limit=1))
+    turns = steps(lake, ["hanoi_two"], choosing)
+    assert set(turns["response_text"]) >= {"", " \n"}
     longest = max(talker.asked, key=len)
-    assert longest.endswith("\n\nReply:")
-    assert longest.count("\n\nReply:") == steps(lake, ["hanoi_two"], choosing)["step_index"].max() + 1
+    if is_chat:
+        # templates and servers refuse a turn without text, and two turns in a row of one side
+        assert all(message.content.strip() for prompt in talker.asked for message in prompt)
+        assert [message.role for message in longest[:-1]] == ["user", "assistant"] * (len(longest) // 2)
+    else:
+        assert "Reply:\n\n" not in longest
+    text = longest if isinstance(longest, str) else "\n\n".join(message.content for message in longest)
+    [episode] = [
+        one for _, one in turns.group_by("episode_id", maintain_order=True) if one["observation"][0] in text
+    ]
+    place = 0
+    for told in episode["observation"].to_list()[:-1]:
+        place = text.index(told, place) + len(told)
+
+
+def test_a_reply_of_a_megabyte_is_kept_and_what_follows_may_not_fit(lake):
+    @dataclass
+    class Chatterbox(Talker):
+        def said(self, request):
+            n_characters = sum(len(message.content) for message in request.prompt)
+            if n_characters > 1_000_000:
+                return Response("too_long", "x", "the prompt has 250000 tokens, and 2048 are left")
+            return Response("ok", "x", text="A>B " * 250_000, finish_reason="stop")
+
+    done(lake, Chatterbox(), names=["overshadowing", "hanoi_two"], part=Slice(limit=1))
+    sheets, game = steps(lake, ["overshadowing"]), steps(lake, ["hanoi_two"])
+    for rows in (sheets, game):
+        assert set(rows["response_text"].drop_nulls().str.len_chars()) == {1_000_000}
+    assert sheets["outcome"].to_list() == ["examined"] * sheets.height
+    assert game.sort("episode_id", "step_index")["outcome"].to_list() == ["unread", None] * 3
+    assert game.sort("episode_id", "step_index")["status"].to_list() == ["ok", "too_long"] * 3
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, 7, 30])
@@ -162,6 +217,14 @@ def test_what_was_said_before_an_engine_died_is_kept_and_not_asked_again(lake, w
     reports = done(lake, talker)
     assert all(report.is_whole for report in reports)
     assert before + len(talker.asked) == n_asked(lake)
+    assert steps(lake).equals(steps(whole))
+
+
+def test_what_was_said_before_a_second_interrupt_is_kept(lake, whole):
+    with pytest.raises(KeyboardInterrupt):
+        done(lake, Talker(dies_at=30, dies_of=KeyboardInterrupt))
+    assert n_asked(lake) > 0
+    done(lake, Talker())
     assert steps(lake).equals(steps(whole))
 
 
@@ -202,10 +265,15 @@ def test_batches_are_full_as_long_as_enough_episodes_are_left(lake):
 
 
 def test_long_waits_make_parts_of_what_is_unfinished(lake, whole, monkeypatch):
+    names = ["overshadowing", "hanoi_two"]
     monkeypatch.setattr(model_runs, "FLUSH_SECONDS", 0.0)
-    done(lake, Talker())
-    assert len(part_paths(lake, "steps")) > len(part_paths(whole, "steps"))
-    assert steps(lake).equals(steps(whole))
+    done(lake, Talker(), names=names, choosing=replace(CHOOSING, batch_size=12))
+    n_parts = [
+        sum(len(batch_parts(home, task.task.run_id, "steps")) for task in planned(home, names))
+        for home in (lake, whole)
+    ]
+    assert n_parts[0] > n_parts[1] == len(names)
+    assert steps(lake, names).equals(steps(whole, names))
 
 
 # --- what stops a run ---
@@ -223,6 +291,23 @@ def test_a_prompt_that_is_too_long_ends_its_episode_with_the_reason(lake):
     talker = Talker()
     done(lake, talker, names=["hanoi_two"])
     assert talker.n_calls == 0
+
+
+def test_a_run_that_cannot_be_written_keeps_no_other_from_being_written(lake, monkeypatch):
+    names = ["hanoi_two", "packet_filter"]
+    write_steps = model_runs.Writer.write_steps
+
+    def full_for_one(writer, rows, *more):
+        if rows["mode_id"][0].as_py().startswith("hanoi_two"):
+            raise LakeUnusable("no space left")
+        write_steps(writer, rows, *more)
+
+    monkeypatch.setattr(model_runs.Writer, "write_steps", full_for_one)
+    choosing = replace(CHOOSING, batch_size=1000)
+    with pytest.raises(LakeUnusable, match="no space left"):
+        done(lake, Talker(), choosing=choosing, names=names, is_stopping=iter([False, True]).__next__)
+    assert n_asked(lake, ["hanoi_two"]) == 0
+    assert n_asked(lake, ["packet_filter"]) > 0
 
 
 def test_two_processes_do_not_ask_one_run_at_once(lake):
