@@ -3,9 +3,10 @@
 
 {#- Wraps one rule over the raw table (steps or outputs) of its import CTE. The rule's expanded SQL, with what
     it reads, is its version: scorer_sha. A build reads the parts that this version has not scored yet, and
-    only those that hold a mode of the rule; once a run that grows has more decisions, all of its parts again. Without a raw table the rule reads both: steps of modes that are
-    played, outputs of the others. Without a name it is what all rules over the raw table share. `benchmark` says
-    whose manifest declares the rule's modes. -#}
+    only those that hold a mode of the rule; once a run that grows has more decisions, all of its parts again. Without
+    a raw table the rule reads both: steps of modes that are played, outputs of the others. Without a name it is what
+    all rules over the raw table share, with a list of names what these share. `benchmark` says whose manifest declares
+    the rule's modes. -#}
 {% macro scored_rule(rule_name, raw_table=none, benchmark='s1cogbench') %}
 {%- set rule = caller() -%}
 {%- set scorer_sha = sha256_of(rule ~ inputs_of_model()) -%}
@@ -55,7 +56,7 @@ left join (
                 case when modes.is_played then 'steps' else 'outputs' end
             {%- endif %}
         {%- if rule_name %}
-            and metrics.rule = '{{ rule_name }}'
+            and metrics.rule in ('{{ ([rule_name] if rule_name is string else rule_name) | join("', '") }}')
         {%- endif %}
         {%- if is_incremental() %}
             and parts.scored_as not in (
@@ -98,8 +99,8 @@ left join (
 
 
 {#- What a model reads, as far as it decides its rows: checksums of seeds and the code of staging models, of what
-    the uniform rules share, of the answers with the rules of reading, and of the plan of what is missing, both with
-    what they read in turn. -#}
+    the uniform rules share, of the answers with the rules of reading, of the plan of what is missing, and of what the
+    rules of Learning share with its macros, all three with what they read in turn. -#}
 {% macro inputs_of_model() %}
 {%- if execute -%}
     {{ inputs_of(model.depends_on.nodes) }}
@@ -119,6 +120,10 @@ left join (
         {%- elif name in ('int_answers', 'int_unanswered') -%}
             {{ nodes[node_id].raw_code }}
             {{ reading_rules() if name == 'int_answers' }}
+            {{ inputs_of(nodes[node_id].depends_on.nodes) }}
+        {%- elif name.startswith('int_learning_') and '__' not in name -%}
+            {{ nodes[node_id].raw_code }}
+            {{ learning_rules() }}
             {{ inputs_of(nodes[node_id].depends_on.nodes) }}
         {%- endif -%}
     {%- endfor -%}
@@ -334,6 +339,13 @@ left join (
             from {{ ref('cognirank_metrics') }} as metrics
             inner join {{ ref('cognirank_datasets') }} as datasets
                 on metrics.component_id = datasets.component_id
+        )
+    {%- elif benchmark == 'learning' -%}
+        (
+            select
+                tasks.task_id as mode_id,
+                tasks.score_rule as rule
+            from {{ ref('learning_tasks') }} as tasks
         )
     {%- else -%}
         {{ ref('s1cogbench_metrics') }}

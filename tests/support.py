@@ -28,12 +28,18 @@ MARTS = (
     "audit_coverage",
     "audit_drift",
     "audit_item_counts",
+    "audit_learning_examples",
+    "audit_published_learning",
     "audit_references",
     "audit_uniform_agent",
     "cognirank_scores",
     "cogniscore",
     "cogniscore_pairs",
     "cogniscore_ranks",
+    "learning_curves",
+    "learning_report",
+    "learning_scores",
+    "learning_solved",
 )
 
 # an importer is registered for this id, and a generated source has no upstream that a test could ask

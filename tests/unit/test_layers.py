@@ -15,6 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 MODELS = PROJECT / "models_sql"
 SCORED = MODELS / "intermediate" / "scored"
 UNIFORM = MODELS / "intermediate" / "uniform"
+LEARNING = MODELS / "intermediate" / "learning"
 DATA_TESTS = PROJECT / "tests" / "data"
 
 
@@ -109,6 +110,19 @@ def test_a_rule_scores_the_benchmark_that_declares_it():
         assert set(is_asked) == {path.stem.removeprefix("int_scored__") in of_cognirank}, path.name
 
 
+def test_every_rule_of_learning_is_declared_and_in_the_stack_and_names_itself_as_its_file_does():
+    files = {path.stem.removeprefix("int_learning__"): path for path in LEARNING.glob("int_learning__*.sql")}
+    assert {row["score_rule"] for row in seed("learning_tasks")} == files.keys()
+    stack = (LEARNING / "int_learning_episodes.sql").read_text(encoding="utf-8")
+    assert set(re.findall(r"ref\('int_learning__(\w+)'\)", stack)) == files.keys()
+    for rule, path in files.items():
+        text = path.read_text(encoding="utf-8")
+        assert f"learning_rule('{rule}')" in text, path.name
+        assert f"learning_episodes_of('{rule}'" in text, path.name
+        # every parameter is a column of the task's row, and none is a number of the document
+        assert re.findall(r"(?<![\w.])0\.\d+", text) == [], path.name
+
+
 def test_every_uniform_rule_file_is_in_the_stack_and_every_uniform_rule_is_declared():
     files = {path.stem.removeprefix("int_uniform__") for path in UNIFORM.glob("int_uniform__*.sql")}
     stack = (MODELS / "intermediate" / "int_uniform.sql").read_text(encoding="utf-8")
@@ -145,7 +159,8 @@ def test_every_rule_has_a_unit_test():
     rules = {path.stem for path in SCORED.glob("int_scored__*.sql")}
     rules |= {path.stem for path in MODELS.rglob("int_uniform__*.sql")}
     rules |= {path.stem for path in MODELS.rglob("int_*metrics__*.sql")}
-    rules.add("int_answers")
+    rules |= {path.stem for path in LEARNING.glob("int_learning__*.sql")}
+    rules |= {"int_answers", "int_learning_answers", "int_learning_turns"}
     assert rules - tested == set()
 
 
@@ -163,6 +178,15 @@ def test_no_mode_is_named_in_sql():
     for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql")]:
         text = path.read_text(encoding="utf-8")
         assert [mode for mode in modes if f"'{mode}'" in text] == [], path.name
+
+
+def test_no_task_and_no_family_of_learning_is_named_in_sql():
+    names = {row[key] for row in seed("learning_tasks") for key in ("task_id", "family_id", "source_id")} - {
+        ""
+    }
+    for path in [*MODELS.rglob("*.sql"), *(PROJECT / "macros").glob("*.sql"), *DATA_TESTS.rglob("*.sql")]:
+        words = set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
+        assert words & names == set(), path.name
 
 
 def test_no_component_and_no_data_set_is_named_in_sql():

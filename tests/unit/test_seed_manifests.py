@@ -532,40 +532,92 @@ WEIGHTS = {
     "runtime_rl": {"success": "0.55", "efficiency": "0.25", "progress": "0.20"},
     "procedural": {"transfer": "0.30", "asymptote": "0.25", "trajectory": "0.25", "consistency": "0.20"},
 }
+# a parameter of a rule, and the values that it may have: those of the document's tasks
 PARAMETERS = {
-    "fraction_correct": [],
-    "active_induction": [
-        "free_threshold",
-        "initial_examples",
-        "max_examples",
-        "n_test_items",
-        "efficiency_floor",
-    ],
-    "runtime_rl": ["budget_steps", "min_explore_steps", "efficiency_floor", "score_decimals"],
-    "procedural": [
-        "n_test_items",
-        "practice_rounds",
-        "asymptote_share",
-        "trajectory_decimals",
-        "score_decimals",
-        "epsilon",
-    ],
+    "fraction_correct": {"n_test_items": (4, 11)},
+    "active_induction": {
+        "free_threshold": (3, 10),
+        "initial_examples": (0, 15),
+        "max_examples": (12, 40),
+        "n_test_items": (4, 4),
+        "efficiency_floor": (0, 0),
+    },
+    "runtime_rl": {
+        "budget_steps": (18, 44),
+        "min_explore_steps": (5, 13),
+        "efficiency_floor": (0.1, 0.1),
+        "score_decimals": (4, 4),
+    },
+    "procedural": {
+        "n_test_items": (4, 4),
+        "practice_rounds": (5, 5),
+        "budget_steps": (2, 44),
+        "min_explore_steps": (1, 13),
+        "efficiency_floor": (0.1, 0.1),
+        "asymptote_share": (0.5, 0.5),
+        "trajectory_decimals": (4, 4),
+        "score_decimals": (4, 4),
+        "epsilon": (1e-9, 1e-9),
+    },
 }
-RULE_OF = {
-    "associative_learning": "fraction_correct",
-    "concept_formation": "active_induction",
-    "language_learning": "active_induction",
-    "observational_learning": "fraction_correct",
-    "runtime_rl": "runtime_rl",
-    "procedural_learning": "procedural",
+# how many families a category has at least, its rule, and how its answers may be compared
+CATEGORIES = {
+    "associative_learning": (8, "fraction_correct", {"substring", "integer"}),
+    "concept_formation": (8, "active_induction", {"substring", "integer", "sequence"}),
+    "language_learning": (8, "active_induction", {"exact_nfc"}),
+    "observational_learning": (10, "fraction_correct", {"substring", "integer", "exact_nfc", "sequence"}),
+    "runtime_rl": (8, "runtime_rl", {"none"}),
+    "procedural_learning": (6, "procedural", {"substring", "integer", "exact_nfc", "sequence"}),
 }
 
 
-def test_a_category_has_one_rule_and_one_typical_row():
-    tasks = rows("learning_tasks")
-    assert {(task["category"], task["score_rule"]) for task in tasks} == set(RULE_OF.items())
-    typical = Counter(task["category"] for task in tasks if task["is_typical"] == "true")
-    assert typical == dict.fromkeys(RULE_OF, 1)
+@pytest.fixture(scope="module")
+def tasks():
+    """Tasks whose instances are made here."""
+    return [row for row in rows("learning_tasks") if row["family_id"]]
+
+
+def test_each_family_is_a_task_at_each_of_three_levels(tasks):
+    levels = Counter((task["category"], task["family_id"]) for task in tasks)
+    assert set(levels.values()) == {3}
+    # a family is of one category
+    assert len({family for _, family in levels}) == len(levels)
+    assert {task["task_id"] for task in tasks} == {
+        f"{family}_{level}" for _, family in levels for level in (1, 2, 3)
+    }
+    assert all(task["task_id"] == f"{task['family_id']}_{task['level']}" for task in tasks)
+    n_families = Counter(category for category, _ in levels)
+    assert n_families.keys() == CATEGORIES.keys()
+    assert all(n_families[category] >= least for category, (least, _, _) in CATEGORIES.items()), n_families
+
+
+def test_families_are_those_of_their_categorys_manifest(tasks):
+    declared = {(category, family) for category in CATEGORIES for family in blocks(f"learning/{category}")}
+    assert {(task["category"], task["family_id"]) for task in tasks} == declared
+
+
+def test_the_named_tasks_are_there(tasks):
+    families = {task["family_id"] for task in tasks}
+    assert families >= {"hidden_state_machine", "hidden_group_operation", "drelkovak", "gwelthar"}
+    assert families >= {"hanoi_two", "mastermind_classic", "wordle_micro"}
+
+
+def test_a_task_is_made_here_or_comes_from_a_source_and_never_both():
+    for task in rows("learning_tasks"):
+        is_made_here = bool(task["family_id"])
+        assert bool(task["level"]) == is_made_here, task["task_id"]
+        assert bool(task["source_id"]) != is_made_here, task["task_id"]
+        assert is_made_here or task["source_id"] in blocks("sources"), task["task_id"]
+
+
+def test_no_two_tasks_share_a_label():
+    labels = Counter(task["label"] for task in rows("learning_tasks"))
+    assert [label for label, n in labels.items() if n > 1] == []
+
+
+def test_a_category_has_one_rule():
+    rules = {(task["category"], task["score_rule"]) for task in rows("learning_tasks")}
+    assert rules == {(category, rule) for category, (_, rule, _) in CATEGORIES.items()}
 
 
 def test_weights_of_a_rule_add_up_to_one_and_no_other_rule_leaks_in():
@@ -580,16 +632,32 @@ def test_weights_of_a_rule_add_up_to_one_and_no_other_rule_leaks_in():
         assert weights == expected, task["task_id"]
 
 
-def test_a_typical_row_leaves_no_parameter_of_its_rule_to_code():
-    for task in rows("learning_tasks"):
-        if task["is_typical"] == "true":
-            missing = [name for name in PARAMETERS[task["score_rule"]] if not task[name]]
-            assert not missing, (task["task_id"], missing)
+def test_a_task_has_every_parameter_of_its_rule_within_the_documents_range_and_no_other(tasks):
+    named = {name for parameters in PARAMETERS.values() for name in parameters}
+    for task in tasks:
+        ranges = PARAMETERS[task["score_rule"]]
+        assert {name for name in named if task[name]} == ranges.keys(), task["task_id"]
+        for name, (low, high) in ranges.items():
+            assert low <= float(task[name]) <= high, (task["task_id"], name, task[name])
+        if task["category"] == "associative_learning":
+            assert 6 <= int(task["n_test_items"]) <= 11, task["task_id"]
 
 
-def test_free_examples_and_free_steps_leave_something_to_pay_for():
-    # a task that is free to the end would divide by a paid budget of zero
-    for task in rows("learning_tasks"):
+def test_parameters_of_a_formula_vary_over_tasks(tasks):
+    def values(category, column):
+        return {task[column] for task in tasks if task["category"] == category}
+
+    for category in ("concept_formation", "language_learning"):
+        for column in ("free_threshold", "initial_examples", "max_examples"):
+            assert len(values(category, column)) > 2, (category, column)
+    for column in ("budget_steps", "min_explore_steps"):
+        assert len(values("runtime_rl", column)) > 2, column
+    assert len(values("associative_learning", "n_test_items")) > 2
+
+
+def test_free_examples_and_free_steps_leave_something_to_pay_for(tasks):
+    # a task that is free to the end tells nobody apart
+    for task in tasks:
         if task["max_examples"]:
             free = max(int(task["initial_examples"]), int(task["free_threshold"]))
             assert int(task["max_examples"]) > free, task["task_id"]
@@ -603,9 +671,6 @@ def test_progress_counts_without_success_so_runtime_rl_has_no_zero_guard():
         assert (task["has_zero_guard"] == "true") == expected, task["task_id"]
 
 
-def test_only_language_is_case_sensitive_and_only_sessions_match_nothing():
+def test_answers_are_compared_as_their_category_says():
     for task in rows("learning_tasks"):
-        is_language = task["category"] == "language_learning"
-        is_session = task["score_rule"] in {"runtime_rl", "procedural"}
-        assert (task["match_kind"] == "exact_nfc") == is_language, task["task_id"]
-        assert (task["match_kind"] == "none") == is_session, task["task_id"]
+        assert task["match_kind"] in CATEGORIES[task["category"]][2], task["task_id"]

@@ -1,0 +1,27 @@
+-- Tasks of Learning with a value although an instance has none, or without one although all have.
+with
+
+instances as (
+
+    select
+        run_id,
+        task_id,
+        count(*) as n_planned,
+        count(value) as n_with_value
+    from {{ ref('int_learning_episodes') }}
+    group by run_id, task_id
+
+)
+
+select
+    scores.run_id,
+    scores.task_id,
+    scores.value,
+    instances.n_planned,
+    instances.n_with_value
+from {{ ref('int_learning_scores') }} as scores
+left join instances
+    on
+        scores.run_id = instances.run_id
+        and scores.task_id = instances.task_id
+where (scores.value is not null) <> coalesce(instances.n_with_value = instances.n_planned, false)
