@@ -10,6 +10,7 @@ published as (
         label,
         value
     from {{ ref('stg_published') }}
+    where mode_id in (select modes.mode_id from {{ ref('s1cogbench_modes') }} as modes)
 
 ),
 

@@ -116,6 +116,7 @@ class Instances:
 
     run_id: str = "instances"
     version: int = 1
+    made_for: Sequence[Mapping[str, object]] = ()
     rows: Rows = field(init=False)
     planned: dict[str, None] = field(default_factory=dict)
 
@@ -147,6 +148,8 @@ class Instances:
         run = run_row(
             self.run_id, list(self.planned), kind="schedule", model_id="none", agent_kind="none"
         ) | {"importer_version": self.version}
+        if self.made_for:
+            run["identity_json"] = json.dumps({"tasks": list(self.made_for)})
         commit(lake, self.run_id, [("items", self.rows.arrow())], pa.Table.from_pylist([run], RUNS))
 
 

@@ -2,6 +2,7 @@
 grows is one, and its instances may come later."""
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,8 +43,8 @@ def learning_project(tmp_path_factory) -> Path:
     return project
 
 
-def commit_instances(lake: Home) -> None:
-    instances = Instances()
+def commit_instances(lake: Home, made_for: Sequence[Mapping[str, object]] = ()) -> None:
+    instances = Instances(made_for=made_for)
     for row in TASKS:
         instances.add(row["task_id"], f"{row['task_id']}/0", QUESTIONS)
     instances.commit(lake)
@@ -81,6 +82,26 @@ def parts_read(lake: Home, model: str) -> set[str]:
 
 def shas(lake: Home, model: str) -> set[str]:
     return {row["scorer_sha"] for row in query(lake, f"select distinct scorer_sha from {model}")}
+
+
+def test_what_was_asked_under_other_parameters_is_not_scored_by_those_of_now(tmp_path, learning_project):
+    lake = Home(tmp_path / "lake")
+    decisive = ("free_threshold", "initial_examples", "max_examples", "n_test_items")
+    decisive += ("budget_steps", "min_explore_steps", "practice_rounds")
+    made_for = [{"task_id": row["task_id"]} | {name: row.get(name) for name in decisive} for row in TASKS]
+    made_for[1] |= {"max_examples": 4, "free_threshold": None}
+    commit_instances(lake, made_for)
+    played("one", "yes", "no").commit(lake)
+    built(lake, learning_project, select=MODELS)
+    found = values(lake)
+    assert found["one", LESSON] is None
+    assert found["one", SHEET] == 1.0
+    assert found["one", SKILL] is not None
+    [row] = query(lake, f"select status, status_reason from int_learning_episodes where task_id = '{LESSON}'")
+    assert (row["status"], row["status_reason"]) == (
+        "error",
+        "asked before its row of learning_tasks was changed: free_threshold, max_examples",
+    )
 
 
 def test_a_dialogue_is_read_once_and_a_new_one_alone(tmp_path, first, learning_project):

@@ -35,6 +35,7 @@ planned as (
         runs.run_id,
         runs.task_id,
         runs.score_rule,
+        runs.changed_because,
         instances.episode_id
     from runs
     inner join instances
@@ -71,6 +72,7 @@ matched as (
         scored.n_unread,
         coalesce(scored.status, 'error') as status,
         case
+            when planned.changed_because is not null then planned.changed_because
             when scored.status is null then 'the episode was not asked'
             else scored.status_reason
         end as status_reason,
@@ -81,6 +83,8 @@ matched as (
             planned.run_id = scored.run_id
             and planned.task_id = scored.mode_id
             and planned.episode_id = scored.episode_id
+            -- what was asked under other parameters is not scored by those of now
+            and planned.changed_because is null
 
 )
 

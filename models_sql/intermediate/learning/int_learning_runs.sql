@@ -37,15 +37,60 @@ parts as (
 
 ),
 
+made as (
+
+    -- what decided the course of an episode when the instances were made
+    select
+        runs.run_id as item_run_id,
+        made.task ->> '$.task_id' as task_id,
+        made.task as stated
+    from runs
+    cross join unnest(try_cast((runs.stated_json -> '$.tasks') as json[])) as made (task)
+    where runs.kind = 'schedule'
+
+),
+
+changed as (
+
+    select
+        made.item_run_id,
+        tasks.task_id,
+        concat_ws(
+            ', ',
+            {%- for parameter in [
+                'free_threshold', 'initial_examples', 'max_examples', 'n_test_items', 'budget_steps',
+                'min_explore_steps', 'practice_rounds',
+            ] %}
+                case
+                    when
+                        tasks.{{ parameter }}
+                        is distinct from try_cast((made.stated ->> '$.{{ parameter }}') as integer)
+                        then '{{ parameter }}'
+                end{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as differing
+    from made
+    inner join tasks on made.task_id = tasks.task_id
+
+),
+
 brought as (
 
     -- instances of a task by the run that brought them
     select
         parts.mode_id as task_id,
         parts.run_id as item_run_id,
-        coalesce(runs.importer_version, 0) as item_version
+        coalesce(runs.importer_version, 0) as item_version,
+        case
+            when changed.differing <> ''
+                then 'asked before its row of learning_tasks was changed: ' || changed.differing
+        end as changed_because
     from parts
     inner join runs on parts.run_id = runs.run_id
+    left join changed
+        on
+            parts.run_id = changed.item_run_id
+            and parts.mode_id = changed.task_id
     where parts.mode_id in (select tasks.task_id from tasks)
 
 ),
@@ -81,7 +126,8 @@ asked as (
         stated.run_id,
         stated.task_id,
         max(brought.item_version) as item_version,
-        arg_max(brought.item_run_id, (brought.item_version, brought.item_run_id)) as item_run_id
+        arg_max(brought.item_run_id, (brought.item_version, brought.item_run_id)) as item_run_id,
+        arg_max_null(brought.changed_because, (brought.item_version, brought.item_run_id)) as changed_because
     from stated
     inner join brought
         on
@@ -99,6 +145,7 @@ ranked as (
         coalesce(stated.evaluation_id, stated.run_id) as evaluation_or_run_id,
         asked.item_run_id,
         asked.item_version,
+        asked.changed_because,
         row_number() over (
             partition by coalesce(stated.evaluation_id, stated.run_id), stated.task_id
             order by asked.item_version desc nulls last, stated.started_at desc nulls last, stated.run_id asc
