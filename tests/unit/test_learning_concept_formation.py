@@ -145,6 +145,9 @@ def test_answers_have_the_form_that_their_kind_of_match_needs(task):
             assert question.match_kind == "substring"
             assert question.labels == question.guess.symbols == LABELS
             assert question.answer in LABELS
+            # who repeats the question does not answer it
+            assert question.text.endswith(": ?")
+            assert not [label for label in LABELS if label.casefold() in question.text.casefold()]
 
 
 @every_task

@@ -176,7 +176,7 @@ class SlowLock:
     """The presses in place, as a list of buttons."""
 
     def __init__(self, task, world, lane):
-        self.order = world.order[lane].tolist()
+        self.order = [button + 1 for button in world.order[lane].tolist()]
         self.setback = ("all", "all_but_it", "one", "two", "half")[int(world.setback[lane])]
         assert self.setback in task.level["setbacks"]
         self.has_lamps = task.level["has_lamps"]
@@ -201,7 +201,7 @@ class SlowLock:
         self.most = max(self.most, self.n)
         is_open = self.n == len(self.order)
         lamps = f" Presses in place: {self.n} of {len(self.order)}." if self.has_lamps else ""
-        told = f"Button {button + 1}: {word}.{' The lock is open.' if is_open else lamps}"
+        told = f"Button {button}: {word}.{' The lock is open.' if is_open else lamps}"
         return True, is_open, Fraction(self.most, len(self.order)), told
 
 
@@ -217,7 +217,7 @@ def all_actions(task):
     if task.family == "hanoi_two":
         return list(product(range(3), repeat=2))
     if task.family == "ordered_lock":
-        return [(button,) for button in range(level["n_buttons"])]
+        return [(button,) for button in range(1, level["n_buttons"] + 1)]
     n_symbols = level.get("n_symbols") or level["n_letters"]
     return list(product(range(n_symbols), repeat=level["n_slots"]))
 
@@ -687,10 +687,19 @@ def test_what_is_written_by_the_game_is_read(task):
         ("wordle_micro", "p-q-r-s", (0, 1, 2, 3)),
         ("wordle_micro", "TTTT", (4, 4, 4, 4)),
         ("wordle_micro", "ſQRP", None),
-        ("ordered_lock", "3", (2,)),
-        ("ordered_lock", "press 1", (0,)),
-        ("ordered_lock", "0", None),
-        ("ordered_lock", "7", None),
+        ("hanoi_two", "A → C", (0, 2)),
+        ("hanoi_two", "A => C", (0, 2)),
+        ("hanoi_two", "Move B to C.", (1, 2)),
+        ("hanoi_two", "from C to A", (2, 0)),
+        ("hanoi_two", "A-B", (0, 1)),
+        ("hanoi_two", "move 1", None),
+        ("hanoi_two", "A>B, B>C", None),
+        ("ordered_lock", "3", (3,)),
+        ("ordered_lock", "press 1", (1,)),
+        ("ordered_lock", "Press button 2.", (2,)),
+        ("ordered_lock", "button #4", (4,)),
+        ("ordered_lock", "7", (7,)),
+        ("ordered_lock", "press 1 2", None),
         ("ordered_lock", "-1", None),
         ("ordered_lock", "٣", None),
         ("ordered_lock", "３", None),
@@ -702,6 +711,20 @@ def test_what_is_written_by_the_game_is_read(task):
 def test_actions_are_read_by_their_grammar(family, text, action):
     game = next(task.game for task in TASKS if task.family == family)
     assert game.read(text) == action
+
+
+@pytest.mark.parametrize(
+    "task", [task for task in TASKS if task.family == "ordered_lock"], ids=lambda t: t.id
+)
+def test_a_button_that_is_not_there_is_told_and_changes_nothing(task):
+    world, n = drawn(task, 3), task.level["n_buttons"]
+    state, _ = take(task, world, task.game.start(world), (world.order[:, :1] + 1).tolist())
+    for number in (0, n + 1, 999):
+        after, moved = take(task, world, state, [(number,)] * 3)
+        assert not moved.is_legal.any() and not moved.is_solved.any()
+        assert (after.n_in_place == 1).all() and (after.most_in_place == 1).all()
+        told = f"There is no button {number}, only buttons 1 to {n}: nothing was pressed."
+        assert moved.feedback == [told] * 3
 
 
 @every_task

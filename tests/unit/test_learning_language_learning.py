@@ -216,6 +216,23 @@ def test_half_of_the_questions_of_gwelthar_are_on_surprise():
             assert sum("MIRATIVE" in question.text for question in lesson.questions) == 2
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_what_surprise_acts_on_is_told_unless_it_is_to_be_found(level):
+    is_hidden = family_of("gwelthar", level).has_order
+    told = lessons_of("gwelthar", level)[0].introduction
+    assert ("Surprise acts on the root, before the affix takes its tone." in told) != is_hidden
+    assert ("Surprise may act on the root before" in told) == is_hidden
+
+
+def test_vowels_move_by_more_than_one_place_in_a_ring_alone_as_the_text_says():
+    ablaut = family_of("ablaut", 1)
+    moves = {pattern[0] for pattern in ablaut.patterns()} & {"step up", "step down", "ring 2", "step 2"}
+    assert moves == {"step up", "step down", "ring 2"}
+    assert ablaut.applied(("step up", "all", "none"), "ubobi") == "obabi"
+    assert ablaut.applied(("ring 2", "all", "none"), "ubobi") == "abebo"
+    assert "(the row then closes into a ring) or by one place" in lessons_of("ablaut", 1)[0].introduction
+
+
 def test_tone_sandhi_is_a_matter_of_marks_alone():
     for level in (1, 2, 3):
         for lesson in lessons_of("tone_sandhi", level):

@@ -75,7 +75,8 @@ class CausalInsufficiency(Compounds):
     def rules(self, names: Sequence[str]) -> Sequence[str]:
         """Return the assumptions."""
         known = (
-            f"Exactly {self.n_tainted} of the {self.n_places} springs are TAINTED."
+            f"Exactly {self.n_tainted} of the {self.n_places} springs "
+            f"{'is' if self.n_tainted == 1 else 'are'} TAINTED."
             if self.n_tainted
             else "Any number of springs may be TAINTED, from none to all."
         )

@@ -5,7 +5,7 @@ them, trial by trial; the right answers are what the worlds that agree with the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, ClassVar
@@ -53,11 +53,12 @@ _MAX_SETUPS = 80
 _N_NEW_SETUPS = 48
 _N_SUBSETS = 5
 
+# the words stand here and not beside a question, which would then be right as it stands
 _HOW_TO_ANSWER = (
     "How to answer: the rules and the log may leave several possibilities. An answer is certain if it is "
-    "right in every possibility that obeys all the rules and agrees with all the trials. Where a question "
-    "gives words to choose from, answer with the word that is certain; if none of the others is, the right "
-    f"word is {UNKNOWN}. Where a question asks for a number, write it in digits."
+    "right in every possibility that obeys all the rules and agrees with all the trials. A question for a "
+    "number is answered with that number, in digits, and every other question with the word that is "
+    f"certain. If no word is certain, the right one is {UNKNOWN}. The other words, as the question is: "
 )
 
 
@@ -216,7 +217,12 @@ class CausalLog(BaseModel, ABC):
             for number, trial in enumerate(shown, start=1)
         )
         text = "\n\n".join(
-            (self.situation(names), "\n".join(("Rules:", *rules)), "\n".join(("Log:", *log)), _HOW_TO_ANSWER)
+            (
+                self.situation(names),
+                "\n".join(("Rules:", *rules)),
+                "\n".join(("Log:", *log)),
+                f"{_HOW_TO_ANSWER}{_words_told(chosen)}.",
+            )
         )
         return Sheet(text, tuple(self._question(names, candidate) for candidate in chosen), shown)
 
@@ -306,13 +312,20 @@ def worlds_of(family: CausalLog) -> Ints:
     return worlds
 
 
+def _words_told(chosen: Iterable[Candidate]) -> str:
+    """Return the words that the answers are taken from, those for outcomes first."""
+    asked = [one.asked for one in chosen]
+    outcomes = [one.labels for one in asked if isinstance(one, WhichOutcome)]
+    roles = [one.labels for one in asked if isinstance(one, WhichRole)]
+    return "; ".join(listed(labels, "or") for labels in dict.fromkeys([*sorted(outcomes), *sorted(roles)]))
+
+
 def _up_to(largest: int) -> Guess:
     return Guess(tuple(str(number) for number in range(largest + 1)))
 
 
 def _word(text: str, labels: Sequence[str], candidate: Candidate) -> Question:
     words = (*labels, UNKNOWN)
-    text = f"{text} Answer {listed(words, 'or')}."
     return Question(text, candidate.answer, "substring", Guess(words), words, candidate.asked)
 
 

@@ -14,7 +14,8 @@ from generate.learning.associative_learning.wording import are, listed
 from generate.learning.dice import Dice
 
 _ROLES = ("INERT", "EXCITER", "INHIBITOR")
-_OUTCOMES = ("SILENT", "HORN")
+# no word of an answer is one of the question, which would then be right as it stands
+_OUTCOMES = ("SILENT", "HONK")
 
 
 class ConditionedInhibition(Compounds):
@@ -60,10 +61,10 @@ class ConditionedInhibition(Compounds):
     def rules(self, names: Sequence[str]) -> Sequence[str]:
         """Return the assumptions."""
         prevention = (
-            "Each INHIBITOR that is on cancels one EXCITER that is on: the horn sounds (HORN) if more "
+            "Each INHIBITOR that is on cancels one EXCITER that is on: the horn sounds (HONK) if more "
             "EXCITER than INHIBITOR switches are on, and else stays SILENT."
             if self.prevents == "one"
-            else "The horn sounds (HORN) if at least one EXCITER and no INHIBITOR is on, and else stays "
+            else "The horn sounds (HONK) if at least one EXCITER and no INHIBITOR is on, and else stays "
             "SILENT."
         )
         return (

@@ -14,7 +14,8 @@ from generate.learning.dice import Dice
 
 _LOOSE, _BELL = 0, 1
 _NOBODY = -1
-_RINGS = ("QUIET", "BELL")
+# not BELL: the question names the bell, and would then be right as it stands
+_RINGS = ("QUIET", "CHIME")
 _GLOWS = ("DIM", "GLOW")
 _N_SUBSETS = 6
 _P_REMOVAL = 0.35
@@ -109,7 +110,7 @@ class SecondOrderConditioning(CausalLog):
         if asked.label == UNKNOWN:
             ends = f"is it {UNKNOWN} whether the bell rings"
         else:
-            ends = f"is it certain that the bell {'rings' if asked.label == 'BELL' else 'stays quiet'}"
+            ends = f"is it certain that the bell {'rings' if asked.label == _RINGS[1] else 'stays quiet'}"
         return f"If one of {among} is switched on and none is taken out, for how many of them {ends}?"
 
     def situation(self, names: Sequence[str]) -> str:
@@ -129,12 +130,12 @@ class SecondOrderConditioning(CausalLog):
             else "Several relays may drive the same thing."
         )
         return (
-            "Each relay drives at most one thing: the bell, or one relay that comes later in the list. A "
-            f"relay that drives nothing is LOOSE. {shared} The wires are the same in every trial, and any "
-            "wiring of this kind is possible.",
+            "Each relay drives at most one thing: the bell (BELL), or one relay that comes later in the "
+            f"list. A relay that drives nothing is LOOSE. {shared} The wires are the same in every trial, "
+            "and any wiring of this kind is possible.",
             "A relay that is switched on, by hand or by another relay, has a lamp that glows (GLOW) and "
             "switches on what it drives. All other lamps stay DIM.",
-            "The bell rings (BELL) if a relay that is on drives it; else it stays QUIET.",
+            "The bell rings (CHIME) if a relay that is on drives it; else it stays QUIET.",
             "A relay that is taken out is never on, its lamp stays DIM and it drives nothing in that trial.",
         )
 

@@ -15,7 +15,7 @@ from generate.learning.associative_learning.wording import listed
 from generate.learning.dice import Dice
 
 _ROLES = ("BYSTANDER", "CULPRIT", "VETO")
-_OUTCOMES = ("CALM", "ALARM")
+_OUTCOMES = ("CALM", "ALERT")
 
 
 class SpuriousCoOccurrence(Compounds):
@@ -89,7 +89,7 @@ class SpuriousCoOccurrence(Compounds):
         """Return what a reader is told first."""
         return (
             "An alarm in an old house goes off on some nights. For some nights it was written down what "
-            "happened before, and whether the alarm then went off (ALARM) or not (CALM). Events are known by "
+            "happened before, and whether the alarm then went off (ALERT) or not (CALM). Events are known by "
             f"code names: {listed(names)}. On each night only the events named happened."
         )
 

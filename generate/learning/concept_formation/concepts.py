@@ -256,7 +256,8 @@ class LabelledConcept(Concept[InputT]):
     def question(self, given: InputT, answer: str) -> Question:
         """Return the question which label an input has."""
         return Question(
-            text=f"{self.written(given)}: {ACCEPT} or {REJECT}?",
+            # the labels stand in the introduction alone: beside the question, it would be right as it stands
+            text=f"{self.written(given)}: ?",
             answer=answer,
             match_kind="substring",
             guess=Guess(symbols=LABELS),

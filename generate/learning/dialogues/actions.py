@@ -1,7 +1,7 @@
 """How an action is found in a reply: the last line that is not empty, without what is put around it.
 
-A word such as ``Action:`` before it and marks such as ``*`` or quotes around it are dropped; what is left is
-the family's to read.
+Dropped are a mark of a list before it, words such as ``Action:``, and quotes, brackets of mathematics, marks of
+markdown and a full stop around it; what is left is the family's to read.
 """
 
 import re
@@ -15,8 +15,13 @@ from generate.contract import Bools
 from generate.learning.contract import Moved, Play
 from generate.learning.dialogues.contract import Outcome
 
-_AROUND = " \t\r\n*_`\"'“”\u2018\u2019"
-_PREFIX = re.compile(r"(?:my )?(?:next )?(?:action|move|guess|answer|probe|attempt) ?[:=]", re.IGNORECASE)
+_AROUND = " \t\r\n*_`$\"'“”\u2018\u2019"
+_BEFORE = re.compile(
+    r"(?:[-+•>] +)?"
+    r"(?:(?:my |the )?(?:next |final )?(?:action|move|guess|answer|probe|attempt|choice)(?: is)? ?[:=])?",
+    re.IGNORECASE,
+)
+_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
 # what a line is read of at most: no action is as long
 _LONGEST = 1000
@@ -25,12 +30,17 @@ _LONGEST = 1000
 def action_line(reply: str) -> str:
     """Return the line of a reply that is read as its action; empty if it has none."""
     text = reply.rstrip(_AROUND)
-    line = text[max(text.rfind("\n"), text.rfind("\r")) + 1 :][: _LONGEST + 1].strip(_AROUND)
+    line = text[max(text.rfind("\n"), text.rfind("\r")) + 1 :][: _LONGEST + 1]
     if len(line) > _LONGEST:
         return ""
-    if prefix := _PREFIX.match(line):
-        line = line[prefix.end() :].strip(_AROUND)
-    return line
+    line = _bare(_BEFORE.sub("", _bare(line), count=1))
+    boxed = _BOXED.fullmatch(line)
+    return _bare(boxed[1]) if boxed else line
+
+
+def _bare(line: str) -> str:
+    """Return a line without marks around it and without a full stop at its end, be it inside or outside."""
+    return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,9 +99,9 @@ class Ablaut(Patterned):
         text = (
             "Nothing is added before or after a root: a feature changes vowels inside it, the first, the "
             "last or all. A vowel may become a certain vowel, may move along the row `u` `o` `a` `e` `i` by "
-            "a certain number of places (the row then closes into a ring, or its ends stay where they are), "
-            "or may go to the mirrored place of the row; or the first and the last vowel may be exchanged, "
-            "or one of them copied onto the other."
+            "a certain number of places (the row then closes into a ring) or by one place (its ends then "
+            "stay where they are), or may go to the mirrored place of the row; or the first and the last "
+            "vowel may be exchanged, or one of them copied onto the other."
         )
         if self.has_mutation:
             text += (

@@ -170,7 +170,7 @@ class EvidentialMirative(Language[Cue]):
         if self.has_merger:
             told += " Under surprise, one kind of evidence may be marked as another one is."
         if self.has_copy:
-            told += " The affix of surprise may take its vowel from the root."
+            told += " The affix of surprise may take its vowel from the root, the first or the last one."
         return Draft(
             told,
             (*letters, *_GLIDES, *PLAIN_VOWELS),

@@ -181,11 +181,12 @@ class Gwelthar(Language[Cue]):
             "low or the opposite of what they were, or reverses their order. High and low are "
             f"opposites{'; mid is its own opposite' if MID in tones else ''}."
         )
-        if self.has_order:
-            told += (
-                " Surprise may act on the root before the affix takes its tone, on the root after that, or "
-                "on the whole word at the end."
-            )
+        told += (
+            " Surprise may act on the root before the affix takes its tone, on the root after that, or on "
+            "the whole word at the end."
+            if self.has_order
+            else " Surprise acts on the root, before the affix takes its tone."
+        )
         if self.has_apart:
             told += " Surprise may work in another way with one kind of evidence than with the others."
         return Draft(

@@ -16,12 +16,12 @@ from generate.contract import Bools, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
 from generate.learning.procedural_learning.rounds import (
-    LONGEST_ACTION,
     Attempts,
     Level,
     carried,
     listed,
     told,
+    whole_action,
 )
 
 _MATERIALS = ("tin", "glass", "horn")
@@ -29,7 +29,7 @@ _MOST_ITEMS = 60
 _N_WEIGHINGS_OF_QUESTION = 2
 _NUMBERS = r"[0-9]{1,2}(?:[ ,]+[0-9]{1,2})*"
 _WEIGHING = re.compile(rf"({_NUMBERS}) *\| *({_NUMBERS})", re.ASCII)
-_FINDING = re.compile(r"([0-9]{1,6}) *= *([0-9]{1,6})", re.ASCII)
+_FINDING = re.compile(r"(?:item +)?([0-9]{1,6}) *= *([0-9]{1,6})(?: *g)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,9 @@ class BalanceWeighing(Level):
 
         Item 1 adds 1 to the number of its pan, item 2 adds 2, item 3 adds 4, and so on.
         """
-        if len(text) > LONGEST_ACTION:
-            return None
-        if found := _FINDING.fullmatch(text):
+        if found := whole_action(_FINDING, text):
             return 0, 0, int(found[1]), int(found[2])
-        if (found := _WEIGHING.fullmatch(text)) is None:
+        if (found := whole_action(_WEIGHING, text)) is None:
             return None
         pans = [{int(number) for number in re.split("[ ,]+", pan)} for pan in found.groups()]
         if not all(1 <= number <= _MOST_ITEMS for number in set.union(*pans)):

@@ -17,16 +17,18 @@ from generate.contract import Bools, Floats, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
 from generate.learning.procedural_learning.rounds import (
-    LONGEST_ACTION,
     Level,
     carried,
     is_kept_for_transfer,
     listed,
     told,
+    whole_action,
 )
 
 _LETTERS = ("K", "M", "R", "T", "V")
-_SWAP = re.compile(r"(?:swap +)?([0-9]{1,6})(?: +and +|[ ,<>-]+)([0-9]{1,6})", re.IGNORECASE | re.ASCII)
+_SWAP = re.compile(
+    r"(?:swap +)?([0-9]{1,6})(?: +(?:and|with) +|[ ,<>-]+)([0-9]{1,6})", re.IGNORECASE | re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class HiddenOrderSort(Level):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the numbers of two places, from 1."""
-        if len(text) > LONGEST_ACTION or (found := _SWAP.fullmatch(text)) is None:
+        if (found := whole_action(_SWAP, text)) is None:
             return None
         return int(found[1]), int(found[2])
 

@@ -17,15 +17,15 @@ from generate.contract import Bools, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
 from generate.learning.procedural_learning.rounds import (
-    LONGEST_ACTION,
     Attempts,
     Level,
     carried,
     is_kept_for_transfer,
     told,
+    whole_action,
 )
 
-_NUMBER = re.compile(r"-?[0-9]{1,6}", re.ASCII)
+_NUMBER = re.compile(r"(?:guess +)?(-?[0-9]{1,6})", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,8 @@ class NumberSearch(Level):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the number."""
-        if len(text) > LONGEST_ACTION or not _NUMBER.fullmatch(text):
-            return None
-        return (int(text),)
+        found = whole_action(_NUMBER, text)
+        return found and (int(found[1]),)
 
     def step(self, world: Searches, state: Attempts, actions: Ints, which: Bools) -> tuple[Attempts, Moved]:
         """Guess a number."""
@@ -141,7 +140,7 @@ class NumberSearch(Level):
         is_legal = which & (guess >= 0) & (guess < self.n_numbers)
         readings = self._readings(world, guess)
         is_solved = is_legal & (guess == world.targets)
-        nearness = 1.0 - np.abs(guess - world.targets) / self.n_numbers
+        nearness = 1.0 - self._distances(guess, world.targets) / self.n_numbers
         progress = carried(state.progress, nearness, is_legal)
 
         def tell(lane: int) -> str:
@@ -203,12 +202,13 @@ class NumberSearch(Level):
         return self._shown(world.scales, world.shifts, places, world.targets)
 
     def _shown(self, scale: Ints | int, shift: Ints | int, places: Ints, targets: Ints | int) -> Ints:
-        distances = np.abs(places - targets)
-        if self.is_ring:
-            distances = np.minimum(distances, self.n_numbers - distances)
-        results = scale * distances + shift
+        results = scale * self._distances(places, targets) + shift
         shown: Ints = results % self.n_numbers if self.is_wrapped else results
         return shown
+
+    def _distances(self, places: Ints, targets: Ints | int) -> Ints:
+        distances: Ints = np.abs(places - targets)
+        return np.minimum(distances, self.n_numbers - distances) if self.is_ring else distances
 
     def _question(self, skill: Instrument, target: int, place: int) -> Question:
         reading = int(self._shown(skill.scale, skill.shift, np.array(place), target))

@@ -17,12 +17,12 @@ from generate.contract import Bools, Floats, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
 from generate.learning.procedural_learning.rounds import (
-    LONGEST_ACTION,
     Level,
     carried,
     is_kept_for_transfer,
     listed,
     told,
+    whole_action,
 )
 
 _ORIGINS = ("harbour", "quarry", "orchard", "mill")
@@ -32,7 +32,9 @@ _THRESHOLDS = range(3, 9)
 _GATES = ("A", "B", "C", "D")
 _PACKETS_PER_QUESTION = 4
 _FEWEST_OF_A_GATE = 2
-_DELIVERY = re.compile(r"([0-9]{1,6})[ >:-]*([a-z])", re.IGNORECASE | re.ASCII)
+_DELIVERY = re.compile(
+    r"(?:packet +)?([0-9]{1,6})(?: +(?:to|through) +|[ =>:→-]*)(?:gate +)?([a-z])", re.IGNORECASE | re.ASCII
+)
 
 # origin, kind (places in the lists above) and size
 Packet = tuple[int, int, int]
@@ -165,7 +167,7 @@ class PacketFilter(Level):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the number of a packet, from 1, and the place of a gate in the alphabet, from 0."""
-        if len(text) > LONGEST_ACTION or (found := _DELIVERY.fullmatch(text)) is None:
+        if (found := whole_action(_DELIVERY, text)) is None:
             return None
         return int(found[1]), ord(found[2].upper()) - ord("A")
 

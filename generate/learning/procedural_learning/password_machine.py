@@ -18,12 +18,12 @@ from generate.contract import Bools, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
 from generate.learning.procedural_learning.rounds import (
-    LONGEST_ACTION,
     Attempts,
     Level,
     carried,
     listed,
     told,
+    whole_action,
 )
 
 _KEYS = ("a", "b", "c", "d", "e")
@@ -33,7 +33,7 @@ _N_PRESSED = _N_CHECKS * _KEYS_PER_CHECK
 _KEYS_PER_ANSWER = 3
 _N_ANSWERS = 3
 _WHEN = ("second", "fourth", "sixth", "eighth")
-_WORD = re.compile(r"[a-z](?:[ ,-]?[a-z])*", re.IGNORECASE | re.ASCII)
+_WORD = re.compile(r"[a-z](?:[ ,-]*[a-z])*", re.IGNORECASE | re.ASCII)
 _LETTER = re.compile("[a-z]")
 
 
@@ -136,7 +136,7 @@ class PasswordMachine(Level):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the number of keys, and the first of them as places in the alphabet; 0 fills up."""
-        if len(text) > LONGEST_ACTION or not _WORD.fullmatch(text):
+        if not whole_action(_WORD, text):
             return None
         keys = [ord(letter) - ord("a") for letter in _LETTER.findall(text.lower())]
         if max(keys) >= self.n_keys:

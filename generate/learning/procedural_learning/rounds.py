@@ -4,6 +4,7 @@ Rounds are drawn one by one, from thousands of instances or more, so the same on
 an episode. Of what transfer questions are made, no round ever is.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,7 +18,7 @@ from store.errors import InvalidSource
 T = TypeVar("T")
 
 # a line that is longer than any action is not searched for one
-LONGEST_ACTION = 200
+_LONGEST_ACTION = 200
 
 _MOST_TRIES = 5_000
 
@@ -66,6 +67,13 @@ def is_kept_for_transfer(numbers: Iterable[int]) -> bool:
     for number in numbers:
         checksum = (31 * checksum + number) % 1009
     return checksum % 3 == 0
+
+
+def whole_action(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the match of a line that is an action, a full stop at its end aside; None where it is none."""
+    if len(text) > _LONGEST_ACTION:
+        return None
+    return pattern.fullmatch(text.removesuffix(".").rstrip())
 
 
 def carried(best: Floats, reached: Floats, which: Bools) -> Floats:

@@ -16,14 +16,14 @@ from pydantic import Field
 from generate.contract import Bools, Floats, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
-from generate.learning.procedural_learning.rounds import LONGEST_ACTION, Level, carried, listed, told
+from generate.learning.procedural_learning.rounds import Level, carried, listed, told, whole_action
 
 _NAMES = tuple("ABCDEFGHIJKLMNOP")
 _COLOURS = ("red", "blue", "green", "white")
 _LARGEST_HEIGHT = 9
 _LIMITS = range(1, 7)
 _N_CHORDS_PER_PLACE = 0.8
-_PLACE = re.compile(r"(?:go +to +|to +|go +)?([a-z])", re.IGNORECASE | re.ASCII)
+_PLACE = re.compile(r"(?:(?:go|move) +)?(?:to +)?([a-z])", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class RoutePlanning(Level):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the place of a name in the alphabet, from 0."""
-        if len(text) > LONGEST_ACTION or (found := _PLACE.fullmatch(text)) is None:
+        if (found := whole_action(_PLACE, text)) is None:
             return None
         return (ord(found[1].upper()) - ord("A"),)
 

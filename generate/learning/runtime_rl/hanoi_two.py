@@ -22,7 +22,10 @@ _PEGS = "ABC"
 _N_PEGS = len(_PEGS)
 # from a peg to itself as well: such a move can be written, and is refused
 _MOVES = tuple(product(range(_N_PEGS), repeat=2))
-_MOVE = re.compile(rf"([{_PEGS}])\s*(?:(?:-?>|to\b)\s*)?([{_PEGS}])\.?", re.ASCII | re.IGNORECASE)
+_MOVE = re.compile(
+    rf"(?:move +)?(?:from +)?([{_PEGS}])\s*(?:(?:[-=]*>|→|,|-|to\b)\s*)?([{_PEGS}])\.?",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)

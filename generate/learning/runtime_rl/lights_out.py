@@ -135,7 +135,7 @@ class LightsOut(BaseModel):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the number of a button, as it is written."""
-        return read_numbered(text, _WORD)
+        return read_numbered(text, _WORD, "button")
 
     def step(
         self, world: LampsWorld, state: LampsState, actions: Ints, which: Bools

@@ -7,9 +7,9 @@ from functools import cache
 _MOST_DIGITS = 3
 
 
-def read_numbered(text: str, word: str) -> tuple[int, ...] | None:
-    """Return the number of an action, or None where the text is none; the word may be left out."""
-    if found := _pattern(word).fullmatch(text):
+def read_numbered(text: str, verb: str, thing: str) -> tuple[int, ...] | None:
+    """Return the number of an action, or None where the text is none; either word may be left out."""
+    if found := _pattern(verb, thing).fullmatch(text):
         return (int(found[1]),)
     return None
 
@@ -20,6 +20,7 @@ def list_of(words: list[str]) -> str:
 
 
 @cache
-def _pattern(word: str) -> re.Pattern[str]:
+def _pattern(verb: str, thing: str) -> re.Pattern[str]:
+    number = rf"(?:# *)?([0-9]{{1,{_MOST_DIGITS}}})"
     # without ASCII, digits and letters of other scripts would count as these
-    return re.compile(rf"(?:{word} *(?:# *)?)?([0-9]{{1,{_MOST_DIGITS}}})\.?", re.ASCII | re.IGNORECASE)
+    return re.compile(rf"(?:{verb} *)?(?:{thing} *)?{number}\.?", re.ASCII | re.IGNORECASE)

@@ -142,24 +142,22 @@ class Lock(BaseModel):
         return LockState(none, none)
 
     def read(self, text: str) -> tuple[int, ...] | None:
-        """Return the number of the button, from 0."""
-        numbers = read_numbered(text, "press")
-        if numbers is None or not 1 <= numbers[0] <= self.n_buttons:
-            return None
-        return (numbers[0] - 1,)
+        """Return the number of a button, as it is written."""
+        return read_numbered(text, "press", "button")
 
     def step(
         self, world: LockWorld, state: LockState, actions: Ints, which: Bools
     ) -> tuple[LockState, Moved]:
-        """Press one button per episode."""
+        """Press one button per episode; one that is not there is not pressed."""
         lanes = np.arange(len(actions))
-        button = actions[:, 0]
+        button = actions[:, 0] - 1
+        is_legal = which & (button >= 0) & (button < self.n_buttons)
         # an open lock takes part no more, but has no next press to look up
         following = world.order[lanes, np.minimum(state.n_in_place, self.n_presses - 1)]
         is_right = button == following
         is_first = button == world.order[:, 0]
         wrong = _after_wrong(state.n_in_place, is_first)[lanes, world.setback]
-        n_in_place = np.where(which, np.where(is_right, state.n_in_place + 1, wrong), state.n_in_place)
+        n_in_place = np.where(is_legal, np.where(is_right, state.n_in_place + 1, wrong), state.n_in_place)
         after = LockState(n_in_place, np.maximum(state.most_in_place, n_in_place))
         feedback = [
             self._told(*values) if takes_part else ""
@@ -168,7 +166,7 @@ class Lock(BaseModel):
             )
         ]
         is_solved = n_in_place == self.n_presses
-        return after, Moved(which.copy(), is_solved, after.most_in_place / self.n_presses, feedback)
+        return after, Moved(is_legal, is_solved, after.most_in_place / self.n_presses, feedback)
 
     def best(self, world: LockWorld, state: LockState, lanes: Sequence[int]) -> list[str]:
         """Return the next button of the order."""
@@ -187,6 +185,10 @@ class Lock(BaseModel):
 
     def _told(self, button: int, is_right: bool, n_in_place: int) -> str:
         """Return what is told of a press."""
+        if not 0 <= button < self.n_buttons:
+            return (
+                f"There is no button {button + 1}, only buttons 1 to {self.n_buttons}: nothing was pressed."
+            )
         if n_in_place == self.n_presses:
             return f"Button {button + 1}: right. The lock is open."
         lamps = f" Presses in place: {n_in_place} of {self.n_presses}." if self.has_lamps else ""

@@ -1,6 +1,8 @@
-"""A workshop whose machines pass materials round a hidden loop: make enough of one of them.
+"""A workshop whose machines pass materials round a hidden loop: make exactly so much of one of them.
 
-Materials and machines are numbered from 0. No two machines take the same material.
+Materials and machines are numbered from 0. No two machines take the same material. Stocks grow with every way
+round the loop, whatever its order, so that more than is wanted would be had without learning anything: it has
+to be the very amount.
 """
 
 import re
@@ -59,10 +61,10 @@ class LoopWorld:
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """Where an episode stands: the stock, and the most that there was of the material wanted."""
+    """Where an episode stands: the stock, and the fewest units that the goal has been missed by."""
 
     stock: Ints
-    most: Ints
+    n_nearest: Ints
 
 
 class ResourceLoop(BaseModel):
@@ -147,9 +149,9 @@ class ResourceLoop(BaseModel):
             "often as what there is of its material allows; the rest of it stays. One that takes 2 and "
             "gives 3, run with 5, takes 4, gives 6 and leaves 1; run with 1, it does nothing. To restart "
             "brings back the stock of the start.\n"
-            f"At the start you have {_stock(stock)}. The goal is to have at least {n_goal} "
-            f"{_MATERIALS[goal]}. {told.format(goal=_MATERIALS[goal])} One who knows the machines needs "
-            f"{needed} runs."
+            f"At the start you have {_stock(stock)}. The goal is to have exactly {n_goal} "
+            f"{_MATERIALS[goal]}, no fewer and no more. {told.format(goal=_MATERIALS[goal])} One who knows "
+            f"the machines needs {needed} runs."
             for stock, goal, n_goal in zip(
                 world.stock.tolist(), world.goal.tolist(), world.n_goal.tolist(), strict=True
             )
@@ -157,7 +159,7 @@ class ResourceLoop(BaseModel):
 
     def start(self, world: LoopWorld) -> LoopState:
         """Return the state before the first run."""
-        return LoopState(world.stock.copy(), _of_goal(world, np.arange(len(world.goal)), world.stock))
+        return LoopState(world.stock.copy(), _missed_by(world, np.arange(len(world.goal)), world.stock))
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the number of a machine, from 0, or 26 for a restart."""
@@ -176,11 +178,10 @@ class ResourceLoop(BaseModel):
         material = world.taken[lanes, np.minimum(machine, self._n - 1)]
         stock = np.where(runs[:, None], _after_run(world, lanes, state.stock, material), state.stock)
         stock = np.where(restarts[:, None], world.stock, stock)
-        of_goal = _of_goal(world, lanes, stock)
-        after = LoopState(stock, np.maximum(state.most, of_goal))
-        at_start = _of_goal(world, lanes, world.stock)
-        progress = np.minimum((after.most - at_start) / (world.n_goal - at_start), 1.0)
-        is_solved = of_goal >= world.n_goal
+        missed_by = _missed_by(world, lanes, stock)
+        after = LoopState(stock, np.minimum(state.n_nearest, missed_by))
+        progress = 1 - after.n_nearest / _missed_by(world, lanes, world.stock)
+        is_solved = missed_by == 0
         is_legal = runs | restarts
         feedback = [""] * len(machine)
         for lane in np.flatnonzero(which).tolist():
@@ -280,7 +281,7 @@ class ResourceLoop(BaseModel):
         return n_runs[place], material[place]
 
     def _searched(self, world: LoopWorld, lanes: Ints, stock: Ints) -> tuple[Ints, Ints]:
-        n_runs = np.where(_of_goal(world, lanes, stock) >= world.n_goal[lanes], 0, -1)
+        n_runs = np.where(_missed_by(world, lanes, stock) == 0, 0, -1)
         begun_with = np.zeros(len(lanes), dtype=np.int64)
         root = np.flatnonzero(n_runs < 0)
         first = np.zeros(len(root), dtype=np.int64)
@@ -294,7 +295,7 @@ class ResourceLoop(BaseModel):
                 first = material
             has_changed = (now != before).any(axis=1)
             root, first, now = root[has_changed], first[has_changed], now[has_changed]
-            is_there = _of_goal(world, lanes[root], now) >= world.n_goal[lanes[root]]
+            is_there = _missed_by(world, lanes[root], now) == 0
             reached, at = np.unique(root[is_there], return_index=True)
             n_runs[reached] = depth
             begun_with[reached] = first[is_there][at]
@@ -307,9 +308,9 @@ def _stock(units: list[int]) -> str:
     return list_of([f"{n} {name}" for n, name in zip(units, _MATERIALS, strict=False)])
 
 
-def _of_goal(world: LoopWorld, lanes: Ints, stock: Ints) -> Ints:
-    """Return how much of the material wanted there is in stocks that belong to some episodes."""
-    units: Ints = stock[np.arange(len(lanes)), world.goal[lanes]]
+def _missed_by(world: LoopWorld, lanes: Ints, stock: Ints) -> Ints:
+    """Return how many units too few or too many of the material wanted stocks of some episodes have."""
+    units: Ints = np.abs(stock[np.arange(len(lanes)), world.goal[lanes]] - world.n_goal[lanes])
     return units
 
 

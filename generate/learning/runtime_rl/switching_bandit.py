@@ -1,6 +1,7 @@
-"""A bandit whose best arm changes at a hidden moment: find it again and hold on to it.
+"""A bandit whose payoffs move round its arms, and jump at a hidden moment: keep pulling the best arm.
 
-Payoffs are fixed by the world and the number of pulls so far; no chance is in them.
+Payoffs are fixed by the world and the number of pulls so far; no chance is in them. They move on after every
+pull because an arm that stayed the best could be had by holding each arm in turn, whatever it pays.
 """
 
 from collections.abc import Sequence
@@ -79,8 +80,6 @@ class SwitchingBandit(BaseModel):
         Pulls of the best arm in a row that are the goal.
     first_change, last_change
         Fewest and most pulls before the change.
-    drifts
-        Whether payoffs may move on after every pull.
     told
         ``points``: what a pull paid. ``comparison``: whether it paid more or less than the pull before.
     """
@@ -91,7 +90,6 @@ class SwitchingBandit(BaseModel):
     n_in_a_row: Positive
     first_change: Positive
     last_change: Positive
-    drifts: Annotated[bool, Field(strict=True)]
     told: Told
 
     @model_validator(mode="after")
@@ -118,13 +116,6 @@ class SwitchingBandit(BaseModel):
         """Return the rules; nothing of an instance is visible."""
         n, last = self.n_arms, self.n_arms - 1
         points = list_of([str(number) for number in range(1, n + 1)])
-        drift = (
-            f"After every pull, they move on by a hidden number of places, from 0 to {last}, the same after "
-            "every pull."
-            if self.drifts
-            else "They do so only once."
-        )
-        besides = "Besides, at" if self.drifts else "At"
         told = {
             "points": "After each pull you are told how many points it paid.",
             "comparison": (
@@ -137,10 +128,11 @@ class SwitchingBandit(BaseModel):
             f"In any one pull, the arms pay {points} points, each another number; which arm pays what is "
             "hidden.\n"
             "Payoffs can move on round the ring. When they move on by 1 place, arm 2 pays from then on "
-            f"what arm 1 paid, and so on, and arm 1 what arm {n} paid. {drift} {besides} a hidden moment, "
-            f"after at least {self.first_change} and at most {self.last_change} pulls, comes the change: "
-            f"all payoffs move on by a hidden number of places, from 1 to {last}. You are not told when "
-            "this has happened.\n"
+            f"what arm 1 paid, and so on, and arm 1 what arm {n} paid. After every pull, they move on by a "
+            f"hidden number of places, from 0 to {last}, the same after every pull. Besides, at a hidden "
+            f"moment, after at least {self.first_change} and at most {self.last_change} pulls, comes the "
+            f"change: all payoffs move on by a hidden number of places, from 1 to {last}. You are not told "
+            "when this has happened.\n"
             f"{told} The goal: after the change, pull in {self.n_in_a_row} steps in a row the arm that pays "
             f"{n} points in that step. Pulls before the change do not count. Nothing is left to chance."
         )
@@ -153,7 +145,7 @@ class SwitchingBandit(BaseModel):
 
     def read(self, text: str) -> tuple[int, ...] | None:
         """Return the number of an arm, as it is written."""
-        return read_numbered(text, _WORD)
+        return read_numbered(text, _WORD, "arm")
 
     def step(
         self, world: BanditWorld, state: BanditState, actions: Ints, which: Bools
@@ -212,7 +204,7 @@ class SwitchingBandit(BaseModel):
         """How many payoffs, drifts, shifts and changes there are."""
         return (
             len(_orders(self.n_arms)),
-            self.n_arms if self.drifts else 1,
+            self.n_arms,
             self.n_arms - 1,
             self.last_change - self.first_change + 1,
         )
