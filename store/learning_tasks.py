@@ -42,6 +42,7 @@ _DECISIVE = (
 )
 
 _Count = Annotated[int, Field(ge=0)]
+_Positive = Annotated[int, Field(ge=1)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -62,8 +63,8 @@ class Task(BaseModel):
     match_kind: str
     free_threshold: _Count | None
     initial_examples: _Count | None
-    max_examples: _Count | None
-    n_test_items: _Count | None
+    max_examples: _Positive | None
+    n_test_items: _Positive | None
     budget_steps: _Count | None
     min_explore_steps: _Count | None
     practice_rounds: _Count | None

@@ -621,7 +621,9 @@ def test_a_relay_rings_the_bell_through_another_with_which_the_bell_was_never_wa
 
 
 def test_constants_that_allow_no_instance_are_named():
-    with pytest.raises(InvalidSource, match=r"Blocking: expected .* 'n_trials': 20"):
+    with pytest.raises(
+        InvalidSource, match=r"Blocking: expected .* change n_test_items or the constants .*'n_trials': 20"
+    ):
         made("blocking", 1, n_trials=20).sheet(Dice("none"), 6)
 
 

@@ -40,9 +40,10 @@ from generate.learning.associative_learning.reading import (
     agreeing_one_at_a_time,
     n_unresolved,
 )
-from generate.learning.associative_learning.wording import NAMES, listed
+from generate.learning.associative_learning.wording import NAMES
 from generate.learning.contract import Guess, Question, Sheet
 from generate.learning.dice import Dice
+from generate.learning.wording import listed
 from store.errors import InvalidSource
 
 Several = Annotated[int, Field(strict=True, ge=2, le=12)]
@@ -185,7 +186,7 @@ class CausalLog(BaseModel, ABC):
                 return drawn
         raise InvalidSource(
             f"{type(self).__name__}: expected a log with {n_questions} questions among {_MAX_DRAWS} drawn, "
-            f"found none; change the constants {self.model_dump()}"
+            f"found none; change n_test_items or the constants {self.model_dump()}"
         )
 
     def fitting_answers(

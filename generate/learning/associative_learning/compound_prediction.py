@@ -10,7 +10,8 @@ from generate.contract import Ints
 from generate.learning.associative_learning.asked import Setup
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
-from generate.learning.associative_learning.wording import are, listed
+from generate.learning.associative_learning.wording import are
+from generate.learning.wording import listed
 
 _ROLES = ("INERT", "AMBER", "TEAL", "QUENCHER", "SWAPPER")
 _OUTCOMES = ("DARK", "AMBER", "TEAL", "WHITE")

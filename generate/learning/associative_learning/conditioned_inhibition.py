@@ -10,8 +10,9 @@ from generate.learning.associative_learning.asked import Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
-from generate.learning.associative_learning.wording import are, listed
+from generate.learning.associative_learning.wording import are
 from generate.learning.dice import Dice
+from generate.learning.wording import listed
 
 _ROLES = ("INERT", "EXCITER", "INHIBITOR")
 # no word of an answer is one of the question, which would then be right as it stands

@@ -11,8 +11,8 @@ from generate.learning.associative_learning.asked import Setup, WhichRole
 from generate.learning.associative_learning.causal_log import Plan
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
-from generate.learning.associative_learning.wording import listed
 from generate.learning.dice import Dice
+from generate.learning.wording import listed
 
 _ROLES = ("INERT", "FERTILE")
 _OUTCOMES = ("WITHER", "BLOOM")

@@ -9,8 +9,8 @@ from pydantic import Field
 from generate.contract import Ints
 from generate.learning.associative_learning.asked import UNKNOWN, HowMany, Number, Setup, WhichOutcome
 from generate.learning.associative_learning.causal_log import CausalLog, Plan
-from generate.learning.associative_learning.wording import listed
 from generate.learning.dice import Dice
+from generate.learning.wording import listed
 
 _LOOSE, _BELL = 0, 1
 _NOBODY = -1

@@ -10,8 +10,9 @@ from generate.contract import Ints
 from generate.learning.associative_learning.asked import HowFew, HowMany, HowManyWorlds, Number, Setup
 from generate.learning.associative_learning.compounds import Compounds
 from generate.learning.associative_learning.reading import all_roles
-from generate.learning.associative_learning.wording import are, listed
+from generate.learning.associative_learning.wording import are
 from generate.learning.dice import Dice
+from generate.learning.wording import listed
 
 _ROLES = ("INERT", "CHARGED")
 _OUTCOMES = ("QUIET", "BUZZ")

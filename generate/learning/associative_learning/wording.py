@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 
+from generate.learning.wording import listed
+
 # invented, without meaning; none of them is a part of another, and none holds a label
 NAMES = (
     "Bramo", "Celdu", "Dorvi", "Elpik", "Fustra", "Gomri", "Hulbo", "Izmur",
     "Jasko", "Kelvo", "Luptan", "Mirdo", "Nurbo", "Ostig", "Pazmi", "Quarno",
     "Rudni", "Sivlo", "Tarbek", "Umbri", "Vosken", "Wexla", "Yombri", "Zilpo",
 )  # fmt: skip
-
-
-def listed(words: Sequence[str], last: str = "and") -> str:
-    """Return words as a list in a sentence: ``a, b and c``."""
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def are(words: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from generate.contract import Bools
 from generate.learning.concept_formation.concepts import LabelledConcept
-from generate.learning.concept_formation.rules import listed
+from generate.learning.wording import listed
 
 Figure = tuple[str, ...]
 
@@ -38,7 +38,7 @@ class ObjectConcept(LabelledConcept[Figure]):
 
     def situation(self) -> str:
         """Return what the figures are."""
-        attributes = "\n".join(f"- {name}: {listed(values)}" for name, values in self._values().items())
+        attributes = "\n".join(f"- {name}: {listed(values, 'or')}" for name, values in self._values().items())
         return (
             f"You are shown figures that have one value of each of {self.n_attributes} attributes:\n"
             f"{attributes}\n"

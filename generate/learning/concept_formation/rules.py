@@ -1,6 +1,6 @@
 """Tables of yes-or-no rules, rules by inputs, and what is made of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -62,11 +62,6 @@ def either_of_pairs(table: Bools) -> Bools:
 def column(values: Iterable[int]) -> Ints:
     """Return a quantity of the inputs, one entry per input."""
     return np.fromiter(values, dtype=np.int64)
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return words as a list in a sentence: ``a, b or c``."""
-    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
 def _pairs(table: Bools) -> tuple[Ints, Ints]:

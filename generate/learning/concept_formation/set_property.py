@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from generate.learning.concept_formation.properties import Kind, PropertyConcept
-from generate.learning.concept_formation.rules import column, compared, equal, listed, remainders
+from generate.learning.concept_formation.rules import column, compared, equal, remainders
+from generate.learning.wording import listed
 
 
 class SetProperty(PropertyConcept[tuple[int, ...]]):
@@ -32,8 +33,9 @@ class SetProperty(PropertyConcept[tuple[int, ...]]):
 
     def situation(self) -> str:
         """Return what the inputs are."""
+        sizes = listed([str(size) for size in self.sizes], "or")
         return (
-            f"You are shown sets of {listed([str(size) for size in self.sizes])} different whole numbers "
+            f"You are shown sets of {sizes} different whole numbers "
             f"from 1 to {self.highest}, written in ascending order as {{2, 3, 5}}."
         )
 

@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from generate.learning.concept_formation.properties import Kind, PropertyConcept
-from generate.learning.concept_formation.rules import column, compared, equal, listed, remainders
+from generate.learning.concept_formation.rules import column, compared, equal, remainders
+from generate.learning.wording import listed
 
 
 class StringPattern(PropertyConcept[str]):
@@ -32,8 +33,8 @@ class StringPattern(PropertyConcept[str]):
     def situation(self) -> str:
         """Return what the inputs are."""
         return (
-            f"You are shown strings of {listed([str(n) for n in self.lengths])} letters, each of them "
-            f"{listed(self.letters)}, written with a space between letters."
+            f"You are shown strings of {listed([str(n) for n in self.lengths], 'or')} letters, each of them "
+            f"{listed(self.letters, 'or')}, written with a space between letters."
         )
 
     def written(self, given: str) -> str:

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from generate.contract import Bools
 from generate.learning.concept_formation.concepts import Answers, Concept, Places, Space, space_of
-from generate.learning.concept_formation.rules import listed
 from generate.learning.contract import Guess, Question
 from generate.learning.dice import Dice
+from generate.learning.wording import listed
 
 Step = Callable[[str], str]
 Form = Literal["one_step", "two_steps", "by_case"]
@@ -81,11 +81,11 @@ class StringRewrite(Concept[str]):
 
     def introduction(self) -> str:
         """Return the strings, the steps and how they make a procedure."""
-        lengths = listed([str(length) for length in self.lengths])
+        lengths = listed([str(length) for length in self.lengths], "or")
         steps = "\n".join(f"- {step}" for step in _STEPS)
         return (
             "A hidden procedure, which never changes, turns strings into strings. You are shown strings of "
-            f"{lengths} letters, each of them {listed(self.letters)}, with what the procedure makes of "
+            f"{lengths} letters, each of them {listed(self.letters, 'or')}, with what the procedure makes of "
             "them.\n"
             f"{_SENTENCES[self.form]} The steps that there are:\n{steps}\n"
             "The answer to each question is the string that the procedure makes. Write its letters "

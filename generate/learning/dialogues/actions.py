@@ -1,6 +1,6 @@
 """How an action is found in a reply: the last line that is not empty, without what is put around it.
 
-Dropped are a mark of a list before it, words such as ``Action:``, and quotes, brackets of mathematics, marks of
+Dropped are a mark of a list before it, words such as ``Action:``, and quotes, marks of mathematics and
 markdown and a full stop around it; what is left is the family's to read.
 """
 

@@ -15,14 +15,8 @@ from pydantic import Field, model_validator
 from generate.contract import Bools, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
-from generate.learning.procedural_learning.rounds import (
-    Attempts,
-    Level,
-    carried,
-    listed,
-    told,
-    whole_action,
-)
+from generate.learning.procedural_learning.rounds import Attempts, Level, carried, told, whole_action
+from generate.learning.wording import listed
 
 _MATERIALS = ("tin", "glass", "horn")
 _MOST_ITEMS = 60

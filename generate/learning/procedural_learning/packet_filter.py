@@ -20,10 +20,10 @@ from generate.learning.procedural_learning.rounds import (
     Level,
     carried,
     is_kept_for_transfer,
-    listed,
     told,
     whole_action,
 )
+from generate.learning.wording import listed
 
 _ORIGINS = ("harbour", "quarry", "orchard", "mill")
 _KINDS = ("letter", "chart", "ledger")

@@ -17,14 +17,8 @@ from pydantic import Field
 from generate.contract import Bools, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
-from generate.learning.procedural_learning.rounds import (
-    Attempts,
-    Level,
-    carried,
-    listed,
-    told,
-    whole_action,
-)
+from generate.learning.procedural_learning.rounds import Attempts, Level, carried, told, whole_action
+from generate.learning.wording import listed
 
 _KEYS = ("a", "b", "c", "d", "e")
 _N_CHECKS = 4

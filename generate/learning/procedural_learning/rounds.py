@@ -87,9 +87,3 @@ def told(which: Bools, tell: Callable[[int], str]) -> list[str]:
     for lane in np.flatnonzero(which).tolist():
         feedback[lane] = tell(lane)
     return feedback
-
-
-def listed(words: Iterable[str], last: str = "and") -> str:
-    """Return words as in a sentence: ``a, b and c``."""
-    *first, final = words
-    return f"{', '.join(first)} {last} {final}" if first else final

@@ -16,7 +16,8 @@ from pydantic import Field
 from generate.contract import Bools, Floats, Ints
 from generate.learning.contract import Guess, Moved, Question
 from generate.learning.dice import Dice
-from generate.learning.procedural_learning.rounds import Level, carried, listed, told, whole_action
+from generate.learning.procedural_learning.rounds import Level, carried, told, whole_action
+from generate.learning.wording import listed
 
 _NAMES = tuple("ABCDEFGHIJKLMNOP")
 _COLOURS = ("red", "blue", "green", "white")

@@ -16,7 +16,8 @@ from generate.contract import Bools, Ints
 from generate.learning.contract import Moved
 from generate.learning.dice import Dice
 from generate.learning.runtime_rl.drawn_rows import accepted_rows, every_row
-from generate.learning.runtime_rl.numbered import list_of, read_numbered
+from generate.learning.runtime_rl.numbered import read_numbered
+from generate.learning.wording import listed
 from generate.schedule import Positive
 
 Directions = Literal["clockwise", "own"]
@@ -223,7 +224,7 @@ def _lamps(lit: int, n_lamps: int) -> str:
         return "No lamp is lit."
     if len(numbers) == 1:
         return f"Lamp {numbers[0]} is lit."
-    return f"Lamps {list_of(numbers)} are lit."
+    return f"Lamps {listed(numbers)} are lit."
 
 
 @cache

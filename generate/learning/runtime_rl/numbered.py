@@ -14,11 +14,6 @@ def read_numbered(text: str, verb: str, thing: str) -> tuple[int, ...] | None:
     return None
 
 
-def list_of(words: list[str]) -> str:
-    """Return words as they stand in a sentence: ``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
 @cache
 def _pattern(verb: str, thing: str) -> re.Pattern[str]:
     number = rf"(?:# *)?([0-9]{{1,{_MOST_DIGITS}}})"

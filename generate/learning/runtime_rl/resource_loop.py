@@ -20,7 +20,7 @@ from generate.contract import Bools, Ints
 from generate.learning.contract import Moved
 from generate.learning.dice import Dice
 from generate.learning.runtime_rl.drawn_rows import accepted_rows, every_row
-from generate.learning.runtime_rl.numbered import list_of
+from generate.learning.wording import listed
 from generate.schedule import Positive
 
 Told = Literal["stock", "goal_material"]
@@ -126,8 +126,8 @@ class ResourceLoop(BaseModel):
 
     def introduction(self, world: LoopWorld) -> list[str]:
         """Return the rules, the stock at the start and the goal."""
-        names = list_of(list(_MATERIALS[: self._n]))
-        machines = list_of(list(ascii_uppercase[: self._n]))
+        names = listed(list(_MATERIALS[: self._n]))
+        machines = listed(list(ascii_uppercase[: self._n]))
         recipes = "; ".join(f"takes {taken}, gives {given}" for taken, given in self.recipes)
         told = {
             "stock": "After each step you are told what you have of every material.",
@@ -305,7 +305,7 @@ class ResourceLoop(BaseModel):
 
 
 def _stock(units: list[int]) -> str:
-    return list_of([f"{n} {name}" for n, name in zip(units, _MATERIALS, strict=False)])
+    return listed([f"{n} {name}" for n, name in zip(units, _MATERIALS, strict=False)])
 
 
 def _missed_by(world: LoopWorld, lanes: Ints, stock: Ints) -> Ints:

@@ -17,7 +17,8 @@ from generate.contract import Bools, Ints
 from generate.learning.contract import Moved
 from generate.learning.dice import Dice
 from generate.learning.runtime_rl.drawn_rows import every_row
-from generate.learning.runtime_rl.numbered import list_of, read_numbered
+from generate.learning.runtime_rl.numbered import read_numbered
+from generate.learning.wording import listed
 from generate.schedule import Positive
 
 Told = Literal["points", "comparison"]
@@ -115,7 +116,7 @@ class SwitchingBandit(BaseModel):
     def introduction(self, world: BanditWorld) -> list[str]:
         """Return the rules; nothing of an instance is visible."""
         n, last = self.n_arms, self.n_arms - 1
-        points = list_of([str(number) for number in range(1, n + 1)])
+        points = listed([str(number) for number in range(1, n + 1)])
         told = {
             "points": "After each pull you are told how many points it paid.",
             "comparison": (
