@@ -104,7 +104,13 @@ def test_every_command_of_the_readme_is_a_command(demo):
 
 @pytest.mark.parametrize(
     "path",
-    ["README.md", "docs/benchmarks/cognirank.md", "docs/generation.md", "docs/other_harnesses.md"],
+    [
+        "README.md",
+        "docs/benchmarks/cognirank.md",
+        "docs/benchmarks/learning.md",
+        "docs/generation.md",
+        "docs/other_harnesses.md",
+    ],
 )
 def test_every_option_that_is_shown_is_one(demo, path):
     lake, _ = demo

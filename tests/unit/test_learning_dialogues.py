@@ -195,6 +195,7 @@ def test_lanes_side_by_side_are_what_each_is_alone():
         ("**RUN A**.", "RUN A"),
         ("`A>C.`", "A>C"),
         ("- RUN A", "RUN A"),
+        ("- **Action:** 2 5", "2 5"),
         ("My final answer is: 3.", "3"),
         ("The next move is = 3", "3"),
         ("$\\boxed{3}$", "3"),

@@ -16,9 +16,9 @@ from generate.learning.contract import Moved, Play
 from generate.learning.dialogues.contract import Outcome
 
 _AROUND = " \t\r\n*_`$\"'“”\u2018\u2019"
+_OF_A_LIST = re.compile(r"[-+•>] +")
 _BEFORE = re.compile(
-    r"(?:[-+•>] +)?"
-    r"(?:(?:my |the )?(?:next |final )?(?:action|move|guess|answer|probe|attempt|choice)(?: is)? ?[:=])?",
+    r"(?:my |the )?(?:next |final )?(?:action|move|guess|answer|probe|attempt|choice)(?: is)? ?[:=]",
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
@@ -33,7 +33,11 @@ def action_line(reply: str) -> str:
     line = text[max(text.rfind("\n"), text.rfind("\r")) + 1 :][: _LONGEST + 1]
     if len(line) > _LONGEST:
         return ""
-    line = _bare(_BEFORE.sub("", _bare(line), count=1))
+    for words in (_OF_A_LIST, _BEFORE):
+        line = _bare(line)
+        if found := words.match(line):
+            line = line[found.end() :]
+    line = _bare(line)
     boxed = _BOXED.fullmatch(line)
     return _bare(boxed[1]) if boxed else line
 

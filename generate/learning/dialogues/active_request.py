@@ -55,6 +55,7 @@ class ActiveRequest:
         self._n_most = task.of_play("max_examples")
         self._template = load_template(_TEMPLATE)
         self.questions: Sequence[tuple[Question, ...]] = [lesson.questions for lesson in lessons]
+        self.texts: Sequence[Sequence[str]] = [(one.introduction, *one.examples) for one in lessons]
 
     def start(self) -> _State:
         """Return the state in which the first examples are shown."""

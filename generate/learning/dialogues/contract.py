@@ -64,6 +64,11 @@ class Dialogue(Protocol[StateT]):
         """Actions on a shortest way to the goal of each lane; None where there is no game."""
         ...
 
+    @property
+    def texts(self) -> Sequence[Sequence[str]]:
+        """The family's own texts of each lane that do not depend on replies, without the questions."""
+        ...
+
     def start(self) -> StateT:
         """Return the state before the first message."""
         ...

@@ -36,7 +36,9 @@ class Exploration:
         self._game, self._world = game, world
         self._budget = task.of_play("budget_steps")
         self._template = load_template(_TEMPLATE)
+        self._introductions = game.introduction(world)
         self.questions: Sequence[tuple[Question, ...]] = [()] * n_lanes
+        self.texts: Sequence[Sequence[str]] = [(game.grammar, one) for one in self._introductions]
         self.n_best = game.n_best(world)
 
     @property
@@ -54,7 +56,7 @@ class Exploration:
         n = len(self.questions)
         messages = tuple(
             self._fill("prompt", introduction=introduction, budget=self._budget)
-            for introduction in self._game.introduction(self._world)
+            for introduction in self._introductions
         )
         return _State(
             messages,

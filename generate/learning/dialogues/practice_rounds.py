@@ -70,6 +70,10 @@ class PracticeRounds:
         self._template = load_template(_TEMPLATE)
         self._introductions = [practice.introduction(world) for world in worlds]
         self.questions = questions
+        self.texts: Sequence[Sequence[str]] = [
+            (practice.grammar, practice.opening(skill), *told, practice.transfer_introduction(skill))
+            for skill, *told in zip(skills, *self._introductions, strict=True)
+        ]
         self._n_best = np.stack([practice.n_best(world) for world in worlds])
 
     @property

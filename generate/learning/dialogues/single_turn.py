@@ -27,6 +27,7 @@ class SingleTurn:
     def __init__(self, sheets: Sequence[Sheet]) -> None:
         self._messages = [exam.message(sheet.text, sheet.questions) for sheet in sheets]
         self.questions: Sequence[tuple[Question, ...]] = [sheet.questions for sheet in sheets]
+        self.texts: Sequence[Sequence[str]] = [(sheet.text,) for sheet in sheets]
 
     def start(self) -> _State:
         """Return the state in which every sheet lies before its reader."""
