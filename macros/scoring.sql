@@ -66,7 +66,15 @@ left join (
         order by parts.part_id
     {%- endset -%}
     {%- set part_ids = run_query(to_score).columns[0].values() -%}
-    {{ "part_id in ('" ~ (part_ids | join("', '")) ~ "')" if part_ids else 'false' }}
+    {#- a list of constants tells which files need not be opened, but is compared entry by entry with every row -#}
+    {%- set listed = "'" ~ (part_ids | join("', '")) ~ "'" -%}
+    {%- if not part_ids -%}
+        false
+    {%- elif part_ids | length <= 64 -%}
+        part_id in ({{ listed }})
+    {%- else -%}
+        part_id in (select unnest([{{ listed }}]))
+    {%- endif %}
 {%- else -%}
     true
 {%- endif -%}
