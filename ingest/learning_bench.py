@@ -52,6 +52,8 @@ _CATEGORIES = MappingProxyType(
 # logs name a model by its maker and version, and one of them by another name than the leaderboard
 _ALIASES = MappingProxyType({"gemma-4-26b-a4b": "gemma-4-26b-a4b-it"})
 
+_COMPLETED = "BENCHMARK_TASK_RUN_STATE_COMPLETED"
+
 _LABELS = MappingProxyType({"inhibitory-summation-assoc-learning": ("FLARE", "DAMP", "INERT")})
 
 
@@ -105,6 +107,7 @@ class _Result(_Model):
 class _Log(_Model):
     task: Annotated[_Named, Field(alias="taskVersion")]
     model: Annotated[_Slug, Field(alias="modelVersion")]
+    state: str
     started_at: Annotated[datetime, Field(alias="startTime")]
     finished_at: Annotated[datetime, Field(alias="endTime")]
     conversations: list[_Conversation]
@@ -119,6 +122,11 @@ class _Log(_Model):
     def model_slug(self) -> str:
         name = self.model.slug.rpartition("/")[2].replace("@", "-")
         return _ALIASES.get(name, name)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run was carried to its end, with a reply to every message."""
+        return self.state == _COMPLETED and all(said is not None for _, said in self.turns)
 
     @property
     def turns(self) -> list[tuple[str, str | None]]:
@@ -287,9 +295,11 @@ def _read_log(source: Source, file: PinnedFile, path: Path, run_id: str) -> Impo
     slug = log.task_slug
     notes = [f"the log states the score {result.numeric.value}" for result in log.results if result.numeric]
     items, outcomes, progress = _nothing(len(turns))
-    if slug in _LABELS and log.assertions:
+    if not log.is_whole:
+        notes.append("no score: the run was not carried to its end")
+    elif slug in _LABELS and log.assertions:
         items = _asserted_items(source, log, turns)
-        outcomes = ["examined"]
+        outcomes[-1] = "examined"
     elif slug in _GAMES and (read := _read_game(slug, turns)) is not None:
         items = [_item(source, slug, 0) | {"facts_json": "{}"}]
         outcomes, progress = read
@@ -383,7 +393,7 @@ def _read_game(
     telling, budget = _GAMES[slug], load_tasks()[slug].of_play("budget_steps")
     is_solved = len(turns) < budget
     whole = re.search(telling.whole, turns[0][0]) if telling.whole else None
-    if whole is None and not is_solved:
+    if (whole is None and not is_solved) or len(turns) > budget:
         return None
     outcomes: list[str | None] = []
     progress: list[float | None] = []

@@ -63,16 +63,21 @@ def _chosen(wanted: Sequence[str]) -> list[AgentSettings]:
     for name in wanted:
         matches = [agent for agent in known if fnmatchcase(agent, name) and is_ready(known[agent])]
         if name in known or not matches:
-            require_known("agent", [name], known, f"there are {', '.join(known)}")
+            require_known(
+                "agent",
+                [name],
+                known,
+                f"there are {', '.join(known)}; those of Learning go with --benchmark learning",
+            )
             matches = [name]
         chosen |= {agent: known[agent] for agent in matches}
     return list(chosen.values())
 
 
-def sheet(reports: Sequence[TaskReport]) -> Sheet:
-    """Return one row per run."""
+def sheet(reports: Sequence[TaskReport], played: str = "mode") -> Sheet:
+    """Return one row per run; ``played`` heads the column of what was played."""
     return Sheet(
-        headers=("agent", "mode", "rows", "state", "seconds"),
+        headers=("agent", played, "rows", "state", "seconds"),
         rows=tuple(
             (
                 report.agent_id,

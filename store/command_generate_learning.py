@@ -13,6 +13,7 @@ from store import command_generate, command_generate_model, console
 from store.command_generate_model import Asked, Wanted
 from store.errors import WrongUsage
 from store.formats import Sheet, to_json
+from store.learning_tasks import CATEGORIES
 from store.settings import home
 from store.usage import require_known
 
@@ -23,7 +24,7 @@ def run_agents(names: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_
     families = _families(modes)
     tasks = agent_runs.plan(home(), agents, families)
     if not tasks:
-        categories = ", ".join(dict.fromkeys(name for agent in agents for name in agent.categories))
+        categories = " or ".join(dict.fromkeys(name for agent in agents for name in agent.categories))
         raise WrongUsage(
             f"{', '.join(names)}: expected a family of {categories}, found {', '.join(modes)} alone"
         )
@@ -35,7 +36,7 @@ def run_agents(names: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_
     if as_json:
         console.write(to_json({"runs": reports}))
     else:
-        console.show(command_generate.sheet(reports))
+        console.show(command_generate.sheet(reports, "family"))
 
 
 def run_model(wanted: Wanted, *, dry_run: bool, as_json: bool) -> None:
@@ -92,6 +93,10 @@ def _agents(wanted: Sequence[str]) -> list[Agent]:
 def _families(wanted: Sequence[str]) -> dict[str, Family]:
     """Return the families that are named, or all."""
     known = load_families()
+    for name in wanted:
+        if name in CATEGORIES:
+            own = ", ".join(family.id for family in known.values() if family.category == name)
+            raise WrongUsage(f"{name}: expected a family, found a category: its families are {own}")
     require_known("family", wanted, known, f"there are {', '.join(known)}")
     return {name: family for name, family in known.items() if not wanted or name in wanted}
 

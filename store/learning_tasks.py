@@ -54,18 +54,18 @@ class Task(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    task_id: Annotated[str, Field(min_length=1)]
+    task_id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
     category: Category
     family_id: str | None
     level: Annotated[int, Field(ge=1)] | None
     label: Annotated[str, Field(min_length=1)]
-    score_rule: str
-    match_kind: str
+    score_rule: Literal["fraction_correct", "active_induction", "runtime_rl", "procedural"]
+    match_kind: Literal["substring", "integer", "exact_nfc", "sequence", "none"]
     free_threshold: _Count | None
     initial_examples: _Count | None
     max_examples: _Positive | None
     n_test_items: _Positive | None
-    budget_steps: _Count | None
+    budget_steps: _Positive | None
     min_explore_steps: _Count | None
     practice_rounds: _Count | None
     weight_accuracy: _Share | None
@@ -81,7 +81,7 @@ class Task(BaseModel):
     trajectory_decimals: _Count | None
     score_decimals: _Count | None
     has_zero_guard: bool
-    epsilon: float | None
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
     source_id: str | None
 
     @property
@@ -117,20 +117,26 @@ def load_tasks(path: Path | None = None) -> dict[str, Task]:
 @cache
 def _load(path: Path) -> dict[str, Task]:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *rows = [cells for cells in csv.reader(file, strict=True) if cells] or [[]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidSource(f"{path.name}: cannot be read ({error})") from error
+    for column in sorted({*header} ^ {*Task.model_fields}):
+        expected, found = ("no such column", "one") if column in header else ("this column", "none")
+        raise InvalidSource(f"{path.name}: {column!r:.80}: expected {expected}, found {found}")
     tasks: dict[str, Task] = {}
-    for row in rows:
+    for number, cells in enumerate(rows, start=1):
+        is_named = cells[0].strip() and cells[0].isprintable()
+        where = f"{path.name}: {cells[0] if is_named else f'row {number}':.80}"
+        if len(cells) != len(header):
+            raise InvalidSource(f"{where}: expected {len(header)} cells, found {len(cells)}")
         try:
             # an empty cell states nothing
-            task = Task.model_validate({name: value or None for name, value in row.items()})
+            task = Task.model_validate(dict(zip(header, (cell or None for cell in cells), strict=True)))
         except ValidationError as error:
             first = error.errors()[0]
-            column = ".".join(str(part) for part in first["loc"])
-            found = f"{first['msg']}, found {first.get('input')!r:.80}"
-            raise InvalidSource(f"{path.name}: {row.get('task_id')}: {column}: {found}") from error
+            value = "nothing" if first["input"] is None else f"{first['input']!r:.80}"
+            raise InvalidSource(f"{where}: {first['loc'][0]}: {first['msg']}, found {value}") from error
         if task.task_id in tasks:
             raise InvalidSource(f"{path.name}: {task.task_id}: expected one row of this task, found two")
         tasks[task.task_id] = task

@@ -3,19 +3,19 @@
 import hashlib
 import json
 import platform
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from generate.learning.blocks import read_blocks
 from generate.learning.dialogues.contract import AnyDialogue
 from generate.learning.families import Family
 from generate.learning.instances import dialogue_of, episode_ids, templates_of
@@ -79,9 +79,13 @@ class Agent(BaseModel):
         Raises
         ------
         InvalidSource
-            If there is no such class.
+            If there is no such class, or it is no player.
         """
-        return cast(Player, made(f"learning_agents.toml: {self.id}", "learning", self.player, {}))
+        where = f"learning_agents.toml: {self.id}"
+        player = made(where, "learning", self.player, {})
+        if not isinstance(player, Player):
+            raise InvalidSource(f"{where}: player: expected a player, found {self.player}")
+        return player
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +111,9 @@ def load_agents(path: Path | None = None) -> dict[str, Agent]:
 
 @cache
 def _load(path: Path) -> dict[str, Agent]:
-    try:
-        blocks = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidSource(f"{path.name}: cannot be read ({error})") from error
     return {
-        name: validated(f"{path.name}: {name}", Agent, {**block, "id": name})
-        for name, block in blocks.items()
+        name: validated(f"{path.name}: {name}", Agent, block | {"id": name})
+        for name, block in read_blocks(path, ("id",)).items()
     }
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from generate.learning.blocks import read_blocks
 from generate.schedule import Positive, Seeds, made, validated
 from store.errors import InvalidSource
 from store.learning_tasks import CATEGORIES, Category, Task, load_tasks
@@ -56,13 +56,16 @@ class Family(BaseModel):
         """
         found = sorted((task for task in load_tasks().values() if task.family_id == self.id), key=_level)
         if [task.level for task in found] != list(range(1, len(self.levels) + 1)):
-            levels = ", ".join(str(task.level) for task in found) or "none"
+            levels = ", ".join(str(task.level or "no level") for task in found) or "none"
             raise InvalidSource(
                 f"learning_tasks.csv: {self.id}: expected a row for each of the levels 1 to "
                 f"{len(self.levels)}, found {levels}"
             )
-        if wrong := [task.task_id for task in found if task.category != self.category]:
-            raise InvalidSource(f"learning_tasks.csv: {wrong[0]}: category: expected {self.category}")
+        if wrong := [task for task in found if task.category != self.category]:
+            raise InvalidSource(
+                f"learning_tasks.csv: {wrong[0].task_id}: category: expected {self.category}, in which "
+                f"{self.id} is, found {wrong[0].category}"
+            )
         return tuple(found)
 
     @property
@@ -105,17 +108,17 @@ def _load(folder: Path) -> dict[str, Family]:
     families: dict[str, Family] = {}
     for category in CATEGORIES:
         path = folder / f"{category}.toml"
-        try:
-            blocks = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidSource(f"{path.name}: cannot be read ({error})") from error
-        for name, block in blocks.items():
+        for name, block in read_blocks(path, ("id", "category")).items():
             where = f"{path.name}: {name}"
-            if not isinstance(block, dict) or {"id", "category"} & block.keys():
-                raise InvalidSource(f"{where}: expected a block without the keys id and category")
             if name in families:
                 raise InvalidSource(f"{where}: expected one family of this name, found two")
             families[name] = validated(where, Family, block | {"id": name, "category": category})
+    for task in load_tasks().values():
+        if task.family_id is not None and task.family_id not in families:
+            raise InvalidSource(
+                f"learning_tasks.csv: {task.task_id}: family_id: expected a family of manifests/learning, "
+                f"found {task.family_id}"
+            )
     return families
 
 

@@ -1,7 +1,8 @@
 """Instances of a family as dialogues, and as rows of ``raw/items``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -53,31 +54,50 @@ def dialogue_of(family: Family, task: Task) -> AnyDialogue:
     match family.category:
         case "associative_learning" | "observational_learning" if isinstance(made, SheetFamily):
             n_questions = task.of_play("n_test_items")
-            return SingleTurn([made.sheet(die, n_questions) for die in dice])
+            with _drawing(family, task):
+                sheets = [made.sheet(die, n_questions) for die in dice]
+            return SingleTurn(sheets)
         case "concept_formation" | "language_learning" if isinstance(made, LessonFamily):
             n_examples, n_questions = task.of_play("max_examples"), task.of_play("n_test_items")
-            return ActiveRequest(task, [made.lesson(die, n_examples, n_questions) for die in dice])
+            with _drawing(family, task):
+                lessons = [made.lesson(die, n_examples, n_questions) for die in dice]
+            return ActiveRequest(task, lessons)
         case "runtime_rl" if isinstance(made, Game):
-            return Exploration(task, made, made.draw(dice), len(dice))
+            with _drawing(family, task):
+                world = made.draw(dice)
+            return Exploration(task, made, world, len(dice))
         case "procedural_learning" if isinstance(made, Practice):
-            return _practice(task, made, dice)
+            return _practice(family, task, made, dice)
         case category:
             raise InvalidSource(
-                f"{category}.toml: {family.id}: family: {family.family} is none of {category}"
+                f"{category}.toml: {family.id}: family: expected a class that keeps what contract.py asks of "
+                f"{category}, found {family.family}"
             )
 
 
-def _practice(task: Task, practice: Practice[Any, Any, Any], dice: Sequence[Dice]) -> PracticeRounds:
-    skills = [practice.skill(die.named("skill")) for die in dice]
-    worlds = [
-        practice.draw(skills, [die.named("round", number) for die in dice])
-        for number in range(task.of_play("practice_rounds"))
-    ]
-    questions = [
-        practice.transfer(skill, die.named("transfer"), task.of_play("n_test_items"))
-        for skill, die in zip(skills, dice, strict=True)
-    ]
+def _practice(
+    family: Family, task: Task, practice: Practice[Any, Any, Any], dice: Sequence[Dice]
+) -> PracticeRounds:
+    n_rounds, n_questions = task.of_play("practice_rounds"), task.of_play("n_test_items")
+    with _drawing(family, task):
+        skills = [practice.skill(die.named("skill")) for die in dice]
+        worlds = [
+            practice.draw(skills, [die.named("round", number) for die in dice]) for number in range(n_rounds)
+        ]
+        questions = [
+            practice.transfer(skill, die.named("transfer"), n_questions)
+            for skill, die in zip(skills, dice, strict=True)
+        ]
     return PracticeRounds(task, practice, skills, worlds, questions)
+
+
+@contextmanager
+def _drawing(family: Family, task: Task) -> Iterator[None]:
+    """Say of constants that allow no instance whose they are."""
+    try:
+        yield
+    except InvalidSource as error:
+        raise InvalidSource(f"{family.category}.toml: {family.id}: level {task.level}: {error}") from error
 
 
 def items(family: Family, dialogues: Sequence[AnyDialogue]) -> pa.Table:

@@ -7,7 +7,7 @@ orderly elimination gives without any hidden knowledge.
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -18,12 +18,14 @@ from generate.learning.dialogues.contract import AnyDialogue
 from generate.learning.dialogues.exploration import Exploration
 from generate.learning.dialogues.practice_rounds import PracticeRounds
 from generate.learning.dice import Dice
+from store.errors import InvalidSource
 from store.learning_tasks import Task
 
 Replies = Callable[[Any, Sequence[int]], list[str]]
 """Given the state of a dialogue and some of its lanes, returns the reply in each of them."""
 
 
+@runtime_checkable
 class Player(Protocol):
     """An agent; an object of it holds its settings."""
 
@@ -144,8 +146,18 @@ class Prober(_Settings):
     """
 
     def begin(self, task: Task, dialogue: AnyDialogue, episode_ids: Sequence[str], seed: int) -> Replies:
-        """Return the best action of the first world that is still possible."""
-        assert isinstance(dialogue, Exploration)
+        """Return the best action of the first world that is still possible.
+
+        Raises
+        ------
+        InvalidSource
+            If the task is no game.
+        """
+        if not isinstance(dialogue, Exploration):
+            raise InvalidSource(
+                f"players:Prober: expected a game, found {task.task_id}: name runtime_rl alone among the "
+                "agent's categories"
+            )
         minds = [_Mind(dialogue, lane) for lane in range(len(episode_ids))]
         return lambda state, lanes: [minds[lane].reply(dialogue.messages(state)[lane]) for lane in lanes]
 

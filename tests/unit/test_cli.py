@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import store.export
+import store.export_learning
 import store.lake
 from generate.contract import EngineFacts
 from ingest.pipeline import SourceReport
@@ -441,7 +442,6 @@ def test_export_json_says_where_the_file_is(built, tmp_path):
         (["metrics", "--models", "half"], 2),
         (["table3", "-o", "-", "--json"], 2),
         (["table3", "-o", "."], 2),
-        (["learning"], 15),
     ],
 )
 def test_export_refusals(built, arguments, code):
@@ -462,6 +462,21 @@ def test_export_of_cogniscores_takes_models_and_partial_components(built, monkey
     assert json.loads(result.stdout) == [{"Model": "org/model", "CogniScore": None}]
     assert result.stderr == "a component is partial\n"
     assert asked == [(["org/*"], True)]
+
+
+def test_export_of_learning_takes_models_and_partial_categories(built, monkeypatch):
+    asked = []
+
+    def export_learning(con, categories, models, allow_partial):
+        asked.append((len(categories), list(models), allow_partial))
+        return Sheet(("Model", "Score"), (("org/model", None),), notes=("a category is partial",))
+
+    monkeypatch.setattr(store.export_learning, "export_learning", export_learning)
+    result = coglake("export", "learning", "--models", "org/*", "--allow-partial", "-o", "-")
+
+    assert result.stdout.splitlines()[0] == "Model,Score"
+    assert result.stderr == "a category is partial\n"
+    assert asked == [(6, ["org/*"], True)]
 
 
 def test_grade_passes_the_models_on(lake, monkeypatch):
@@ -763,6 +778,9 @@ def test_demo_says_each_step_and_shows_what_was_played(built, monkeypatch):
     monkeypatch.setattr(command_demo, "ingest", lambda *_, **__: [report("demo_archive", n_new_files=1)])
     monkeypatch.setattr(command_demo, "load_agents", dict)
     monkeypatch.setattr(command_demo, "load_schedules", dict)
+    monkeypatch.setattr(command_demo, "load_families", dict)
+    monkeypatch.setattr(command_demo.agent_runs, "load_agents", lambda: dict.fromkeys(("oracle", "random")))
+    monkeypatch.setattr(command_demo, "export_learning", lambda *_: Sheet(("Model",), (("oracle",),)))
     monkeypatch.setattr(command_demo, "build", lambda *_, **__: BuildReport((), (), (), 0.1))
     with duckdb.connect(str(built.database)) as con:
         con.execute("alter table s1cogbench_modes add column decimals integer")
@@ -774,6 +792,11 @@ def test_demo_says_each_step_and_shows_what_was_played(built, monkeypatch):
             "create table audit_references as select * from (values ('cue', 'double', 0.5, 0.25, false), "
             "('cue', 'played', 0.5, 0.25, true)) as t (mode_id, agent_id, value, se, fills_cell)"
         )
+        con.execute(
+            "create table learning_report as select * from (values "
+            "('runtime_rl', 'oracle', 24, 1.0, 1.0, 0.0), ('runtime_rl', 'random', 24, 1.0, 0.16, 0.02)) "
+            "as t (category, model_id, n_planned, ceiling, score, se)"
+        )
 
     for _ in range(2):
         result = coglake("demo")
@@ -784,7 +807,10 @@ def test_demo_says_each_step_and_shows_what_was_played(built, monkeypatch):
         assert "+∞ ± 0.0123" in result.stdout
         assert "Cue | judgment: double scores 0.500 ± 0.2500, a stand-in" in result.stdout
         assert "played scores" not in result.stdout
+        assert "0.160 ± 0.020" in result.stdout
+        assert (built.exports / "learning.csv").read_text(encoding="utf-8") == "Model\noracle\n"
     assert "Cue | judgment" in (built.exports / "table3.csv").read_text(encoding="utf-8")
     done = coglake("demo", "--json")
     assert done.stdout, done.stderr
     assert json.loads(done.stdout)["rows"][0]["Uniform"] == "2.197"
+    assert json.loads(done.stdout)["learning"][0]["oracle"] == "1.000 ± 0.000"

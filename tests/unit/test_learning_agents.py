@@ -2,12 +2,13 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
-from generate.learning import agent_runs
+from generate.learning import agent_runs, item_runs
 from generate.learning.agent_runs import generate, load_agents, plan
 from generate.learning.dialogues.exploration import Exploration
 from generate.learning.dice import Dice
@@ -16,6 +17,7 @@ from generate.learning.instances import dialogue_of
 from generate.learning.players import Oracle, Prober, most_paying_steps
 from store.errors import InvalidSource
 from store.lake import committed_runs, part_paths
+from store.learning_tasks import load_tasks
 from store.settings import Home
 from tests.unit.learning_toys import FindDigit, task
 
@@ -103,6 +105,78 @@ def test_a_family_whose_code_gives_other_items_needs_a_version(played, monkeypat
     tasks = plan(played, [later], families(["overshadowing"]))
     with pytest.raises(InvalidSource, match="overshadowing: the lake holds version 1 with other items"):
         generate(played, tasks, lambda *_: None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_family_that_tells_its_instances_in_other_words_needs_a_version(played, monkeypatch, name):
+    made = agent_runs.dialogue_of
+
+    def reworded(family, row):
+        dialogue = made(family, row)
+        *before, last = dialogue.texts
+        dialogue.texts = [*before, (*last[:-1], last[-1] + " Mind the last word.")]
+        return dialogue
+
+    monkeypatch.setattr(agent_runs, "dialogue_of", reworded)
+    later = load_agents()["silent"].model_copy(update={"version": 2})
+    with pytest.raises(InvalidSource, match=f"{name}: the lake holds version 1 with other words"):
+        generate(played, plan(played, [later], families([name])), lambda *_: None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_dialogue_tells_at_first_is_in_its_texts(name):
+    family = families([name])[name]
+    dialogue = dialogue_of(family, family.tasks[1])
+    told = dialogue.messages(dialogue.start())
+    assert len(dialogue.texts) == len(told) == family.seeds.count
+    for message, texts in zip(told, dialogue.texts, strict=True):
+        assert texts[0] in message
+        assert sum(text in message for text in texts) >= min(2, len(texts))
+
+
+def test_items_that_another_process_has_just_laid_out_are_as_good_as_own_ones(lake, monkeypatch):
+    [task] = plan(lake, [load_agents()["silent"]], families(["overshadowing"]))
+    found = item_runs.committed_runs
+
+    def meanwhile(home):
+        before = found(home)
+        monkeypatch.setattr(item_runs, "committed_runs", found)
+        done(lake, ["overshadowing"], ["oracle"])
+        return before if is_seen_late else found(home)
+
+    for is_seen_late in (False, True):
+        monkeypatch.setattr(item_runs, "committed_runs", meanwhile)
+        [report] = generate(lake, [replace(task, run_id=f"silent-{is_seen_late}")], lambda *_: None)
+        assert report.is_new
+
+
+def test_a_changed_row_is_named_with_its_column_and_both_values(played):
+    family = families(["overshadowing"])["overshadowing"]
+    rows_now = load_tasks()
+    other = rows_now["overshadowing_2"].model_copy(update={"n_test_items": 5})
+    was = rows_now["overshadowing_2"].n_test_items
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("generate.learning.families.load_tasks", lambda: rows_now | {"overshadowing_2": other})
+        with pytest.raises(
+            InvalidSource,
+            match=f"overshadowing: the lake holds version 1 with n_test_items {was} where "
+            "learning_tasks.csv has 5 for overshadowing_2; raise the version, or take the change back",
+        ):
+            plan(played, [load_agents()["silent"]], {"overshadowing": family})
+
+
+def test_a_family_may_be_there_in_two_versions(lake):
+    done(lake, ["overshadowing"], ["oracle"])
+    family = families(["overshadowing"])["overshadowing"]
+    raised = family.model_copy(update={"version": family.version + 1})
+    tasks = plan(lake, [load_agents()["oracle"]], {"overshadowing": raised})
+    [report] = generate(lake, tasks, lambda *_: None)
+    assert report.is_new
+    assert not done(lake, ["overshadowing"], ["oracle"])[0].is_new
+    assert {run_id for run_id in committed_runs(lake) if run_id.startswith("learning-")} == {
+        family.run_id,
+        raised.run_id,
+    }
 
 
 # --- players ---

@@ -59,6 +59,7 @@ def log(task, turns, model="maker/model-1@default", score=None, **more):
         {
             "taskVersion": {"name": task, "definition": "..."},
             "modelVersion": {"slug": model},
+            "state": "BENCHMARK_TASK_RUN_STATE_COMPLETED",
             "startTime": "2026-04-12T01:25:49.772005Z",
             "endTime": "2026-04-12T01:26:49.772005Z",
             "conversations": [{"id": "one", "requests": requests}],
@@ -136,6 +137,40 @@ def test_feedback_that_is_not_understood_gives_no_score_and_says_so(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        log(GAME, [*echoes(1, 3), ("Echo: COUPLING_SUM = **2** of all.", None)]),
+        log(GAME, echoes(1, 3, 2), state="BENCHMARK_TASK_RUN_STATE_ERRORED"),
+    ],
+    ids=["without its last reply", "that failed"],
+)
+def test_a_game_that_was_broken_off_was_not_solved(tmp_path, content):
+    found = imported(tmp_path, log_path(GAME), content)
+    assert found["items"] == []
+    assert {row["outcome"] for row in found["steps"]} == {None}
+    assert found["runs"][0]["notes"][-1] == "no score: the run was not carried to its end"
+
+
+def test_a_game_longer_than_its_budget_is_another_and_has_no_score(tmp_path):
+    found = imported(tmp_path, log_path(GAME), log(GAME, echoes(*[2] * 30)))
+    assert (len(found["steps"]), found["items"]) == (31, [])
+
+
+def test_answers_after_other_turns_are_those_of_the_last(tmp_path):
+    task = "inhibitory_summation_assoc_learning"
+    assertions = [{"expectation": "`q_1` must match.", "status": "ASSERTION_STATUS_PASSED"}]
+    turns = [("Predict.", "well"), ("Go on.", '{"q_1": "DAMP"}')]
+    found = imported(tmp_path, log_path(task), log(task, turns, assertions=assertions))
+    assert [row["outcome"] for row in found["steps"]] == [None, "examined"]
+    assert [item["credited_options"] for item in found["items"]] == [["DAMP"]]
+
+
+def test_a_log_of_a_model_that_is_not_on_the_leaderboard_keeps_its_own_name(tmp_path):
+    found = imported(tmp_path, log_path(GAME), log(GAME, echoes(1), model="someone/new-model@v2"))
+    assert found["runs"][0]["model_id"] == "new-model-v2"
+
+
 def test_answers_of_which_the_log_says_whether_they_are_right_are_items(tmp_path):
     task = "inhibitory_summation_assoc_learning"
     reply = json.dumps(json.dumps({"q_1": "FLARE", "q_2": "DAMP"}))
@@ -160,7 +195,13 @@ def test_a_task_whose_right_answers_are_not_in_the_log_keeps_its_transcript(tmp_
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", "Invalid JSON"), ("{}", "taskVersion: Field required"), (log(GAME, []), "expected a dialogue")],
+    [
+        ("{", "Invalid JSON"),
+        (log(GAME, echoes(1, 3))[:-40], "Invalid JSON"),
+        ("[]", "Input should be an object"),
+        ("{}", "taskVersion: Field required"),
+        (log(GAME, []), "expected a dialogue"),
+    ],
 )
 def test_what_is_no_log_is_refused(tmp_path, content, said):
     assert said in refusal(tmp_path, log_path(GAME), content)

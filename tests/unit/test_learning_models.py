@@ -97,6 +97,23 @@ def n_asked(lake, names=NAMES):
 # --- what a run is ---
 
 
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_other_words_common_to_families_name_another_run(monkeypatch, lake, is_chat):
+    choosing = replace(CHOOSING, is_chat=is_chat)
+    before = planned(lake, choosing=choosing)
+    load_template = model_runs.load_template
+    reworded = "learning_exam" if is_chat else "learning_transcript"
+
+    def edited(name):
+        return replace(load_template(name), sha256="0" * 64) if name == reworded else load_template(name)
+
+    monkeypatch.setattr(model_runs, "load_template", edited)
+    after = planned(lake, choosing=choosing)
+    is_other = [old.task.run_id != new.task.run_id for old, new in zip(before, after, strict=True)]
+    # a game has no exam
+    assert is_other == ([name != "hanoi_two" for name in NAMES] if is_chat else [True] * len(NAMES))
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -333,5 +350,8 @@ def test_turns_that_the_dialogue_would_not_take_are_refused(lake):
 def test_a_family_that_was_changed_under_its_version_is_refused(lake, whole):
     [family] = families(["hanoi_two"])
     other = family.model_copy(update={"seeds": family.seeds.model_copy(update={"count": 3})})
-    with pytest.raises(InvalidSource, match="hanoi_two: the lake holds version 1 with other levels"):
+    with pytest.raises(
+        InvalidSource,
+        match="hanoi_two: the lake holds version 1 with another class, other levels or other seeds; raise",
+    ):
         plan(whole, WEIGHTS, FACTS, CHOOSING, [other])

@@ -63,7 +63,7 @@ class Exploration:
             self._game.start(self._world),
             np.zeros(n, dtype=np.int64),
             np.zeros(n),
-            np.full(n, self._budget == 0),
+            np.zeros(n, dtype=np.bool_),
         )
 
     def messages(self, state: _State) -> list[str | None]:
