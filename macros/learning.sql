@@ -5,12 +5,12 @@
 {#- ---- Reading a reply ---- -#}
 
 
-{#- A line that answers a numbered question, with two groups: the number and the answer. Spaces and marks of lists,
-    quotes and headings may stand before it, then perhaps a word for a question, then its number and one of : . ) = -
-    The expression is the same for every row; one that is made per row takes a hundred times as long. -#}
+{#- A line that answers a numbered question, with two groups: the number and the answer. Blanks, marks of lists, quotes
+    and headings and an opening bracket may stand before it, then perhaps a word for a question, then its number and one
+    of : . ) = - The expression is the same for every row; one that is made per row takes a hundred times as long. -#}
 {% macro answer_line() -%}
-    '(?i)^[ \t>*\-#_`"]*(?:(?:question|answer|item|q|a)[ \t_#]*)?0*([0-9]{1,6})'
-    || '(?:[*_`")]*[ \t]*:|[*_`")]*[.)=\-])(.*)'
+    '(?i)^[{{ blanks() }}>*\-#_`"(•]*(?:(?:question|answer|item|q|a)[{{ blanks() }}_#]*)?0*([0-9]{1,6})'
+    || '(?:[*_`")]*[{{ blanks() }}]*[:：]|[*_`")]*[.)=\-])(.*)'
 {%- endmacro %}
 
 
@@ -20,17 +20,38 @@
 {%- endmacro %}
 
 
+{#- White space of any kind, and what takes no room: marks of direction, joiners, soft hyphens. For an expression. -#}
 {% macro blanks() -%}
-    ' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13) || chr(160) || chr(12288)
+    \s\x0b\x{85}\p{Z}\p{Cf}
 {%- endmacro %}
 
 
-{#- Without blanks, marks of markdown and quotes around it, unless it consists of them. -#}
+{#- Without blanks and marks around it. One expression of both ends is slower, and trim() much slower still. -#}
+{% macro without_around(text, marks) -%}
+    regexp_replace(
+        regexp_replace({{ text }}, '^[{{ blanks() ~ marks }}]+', ''), '[{{ blanks() ~ marks }}]+\z', ''
+    )
+{%- endmacro %}
+
+
+{#- Marks of markdown, quotes and commas. For an expression. -#}
+{% macro marks_around_answers() -%}
+    *_`"''“”‘’«»,
+{%- endmacro %}
+
+
+{#- Without blanks and marks around it, unless it consists of marks. -#}
 {% macro bare_answer(text) -%}
     coalesce(
-        nullif(trim({{ text }}, {{ blanks() }} || '*_`"''“”‘’«»'), ''),
-        trim({{ text }}, {{ blanks() }})
+        nullif({{ without_around(text, marks_around_answers()) }}, ''),
+        {{ without_around(text, '') }}
     )
+{%- endmacro %}
+
+
+{#- Whether it has more than blanks and marks. -#}
+{% macro says_something(text) -%}
+    regexp_matches({{ text }}, '[^{{ blanks() ~ marks_around_answers() }}]')
 {%- endmacro %}
 
 
@@ -63,12 +84,12 @@
 
 
 {#- With digits from 0 to 9 where there were full-width, Arabic-Indic, extended Arabic-Indic or Devanagari ones, and
-    the minus sign that a keyboard has. -#}
+    the signs that a keyboard has. -#}
 {% macro plain_digits(text) -%}
     translate(
         {{ text }},
-        '０１２３４５６７８９٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹०१२३४५६७८९−',
-        '0123456789012345678901234567890123456789-'
+        '０１２３４５６７８９٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹०१२३४५६७८९−－＋',
+        '0123456789012345678901234567890123456789--+'
     )
 {%- endmacro %}
 
@@ -85,10 +106,8 @@
 
 {#- The integer that a whole answer is, quotes, brackets, marks of markdown and a full stop at its end aside. -#}
 {% macro integer_answered(text) -%}
-    {%- set marks = blanks() ~ " || '*_`\"''“”‘’«»()[]{}<>'" -%}
-    {{ integer_written(plain_digits(
-        "trim(" ~ without_stop("trim(" ~ text ~ ", " ~ marks ~ ")") ~ ", " ~ marks ~ ")"
-    )) }}
+    {%- set marks = '*_`"\'\'“”‘’«»()\\[\\]{}<>' -%}
+    {{ integer_written(plain_digits(without_around(without_stop(without_around(text, marks)), marks))) }}
 {%- endmacro %}
 
 
@@ -412,6 +431,7 @@ from (
     {{ answer_line() }}
     {{ lines_of('text') }}
     {{ bare_answer('text') }}
+    {{ says_something('text') }}
     {{ learning_small('text') }}
     {{ learning_collapsed('text') }}
     {{ integer_answered('text') }}

@@ -10,8 +10,8 @@ from store.formats import Sheet
 
 _REPORT = """
     select
-        run_id, model_id, model_revision, protocol, category, score, score_scored, se, floor, ceiling,
-        n_tasks, n_planned, reason
+        run_id, model_id, model_revision, protocol, category, score_scored, se, floor, ceiling,
+        n_tasks, n_planned, n_older_tasks, reason, floor_because
     from learning_report
     order by lower(model_id), model_id, run_id, array_position($categories, category)
 """
@@ -34,10 +34,12 @@ _HEADERS = (
     "Ceiling",
     "Tasks",
     "Tasks planned",
+    "Of older instances",
     "Withheld because",
+    "No floor because",
     "Evaluation",
 )
-_FIRST_PRINTED, _N_PRINTED = 4, 6
+_FIRST_PRINTED, _N_PRINTED = 4, 7
 
 
 def export_learning(
@@ -57,7 +59,7 @@ def export_learning(
     models
         Models, evaluations, or shell patterns of either; empty for all.
     allow_partial
-        Print a category without a score over the tasks that have one, which ends in ``s``.
+        Print what a category comes to over the tasks that have a value, if not all have; it ends in ``s``.
 
     Raises
     ------
@@ -82,30 +84,19 @@ def export_learning(
     chosen = set(matching(list(model_of), model_of, models)) if models else set(model_of)
     rows: list[tuple[object, ...]] = []
     n_withheld = 0
-    for run_id, model_id, revision, protocol, category, *numbers, n_tasks, n_planned, reason in found:
+    for run_id, *named, score, se, floor, ceiling, n_tasks, n_planned, n_older, reason, no_floor in found:
         if run_id not in chosen:
             continue
-        score, partial, se, floor, ceiling = numbers
-        n_withheld += score is None and partial is not None and not allow_partial
-        shown = _four_decimals(score)
-        if shown is None and allow_partial and partial is not None:
-            shown = f"{_four_decimals(partial)}s"
-        rows.append(
-            (
-                model_id,
-                revision,
-                protocol,
-                category,
-                shown,
-                None if shown is None else _four_decimals(se),
-                _four_decimals(floor),
-                _four_decimals(ceiling),
-                n_tasks,
-                n_planned,
-                reason,
-                run_id,
-            )
-        )
+        # score, error, floor and ceiling are over the same tasks
+        is_part = 0 < n_tasks < n_planned
+        n_withheld += is_part and not allow_partial
+        shown = [
+            None if is_part and not allow_partial else _four_decimals(number)
+            for number in (score, se, floor, ceiling)
+        ]
+        if is_part:
+            shown = [None if number is None else f"{number}s" for number in shown]
+        rows.append((*named, *shown, n_tasks, n_planned, n_older, reason, no_floor, run_id))
     note = f"partial scores withheld: {n_withheld}; --allow-partial prints what could be scored, marked s"
     return Sheet(
         headers=_HEADERS,

@@ -22,6 +22,17 @@ ceilings as (
 
 ),
 
+ages as (
+
+    -- whether somebody was asked newer instances of the task than this run was
+    select
+        run_id,
+        task_id,
+        item_version < max(item_version) over (partition by task_id) as is_older
+    from {{ ref('int_learning_runs') }}
+
+),
+
 evaluations as (
 
     select
@@ -71,7 +82,8 @@ planned as (
         scores.evaluation_id is not null as is_asked,
         coalesce(scores.reason, 'not asked') as reason,
         guessed.value as floor,
-        ceilings.ceiling
+        ceilings.ceiling,
+        ages.is_older
     from evaluations
     cross join tasks
     inner join ceilings on tasks.task_id = ceilings.task_id
@@ -79,6 +91,10 @@ planned as (
         on
             evaluations.evaluation_id = scores.evaluation_id
             and tasks.task_id = scores.task_id
+    left join ages
+        on
+            scores.run_id = ages.run_id
+            and scores.task_id = ages.task_id
     left join guessed
         on
             scores.task_id = guessed.task_id
@@ -97,6 +113,7 @@ totals as (
         category,
         count(*) as n_planned,
         count(value) as n_tasks,
+        count(*) filter (where value is not null and is_older) as n_older_tasks,
         bool_or(is_asked) as is_asked,
         list(value order by value) filter (where value is not null) as task_values,
         list(floor order by floor) filter (where value is not null and floor is not null) as floors,
@@ -148,6 +165,7 @@ report as (
         ceiling,
         n_tasks,
         n_planned,
+        n_older_tasks,
         n_episodes,
         n_episodes_planned,
         case

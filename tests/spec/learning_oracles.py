@@ -12,19 +12,35 @@ from spec.oracles import options_named
 
 # ---- reading a reply ----
 
-BLANKS = " \t\n\v\f\r\N{NO-BREAK SPACE}\N{IDEOGRAPHIC SPACE}"
-MARKS = "*_`\"'“”‘’«»"
-BEFORE_A_NUMBER = ' \t>*-#_`"'
+MARKS = "*_`\"'“”‘’«»,"
+BEFORE_A_NUMBER = '>*-#_`"(•'
 WORDS = ("question", "answer", "item", "q", "a")
 DIGITS = "0123456789"
 
 
+def is_blank(letter: str) -> bool:
+    """Tell white space of any kind and what takes no room, such as a mark of direction."""
+    return _is_white(letter) or unicodedata.category(letter) == "Cf"
+
+
+def without(text: str, marks: str) -> str:
+    """Leave out blanks and marks before a text."""
+    place = 0
+    while place < len(text) and (is_blank(text[place]) or text[place] in marks):
+        place += 1
+    return text[place:]
+
+
+def without_around(text: str, marks: str) -> str:
+    return without(without(text, marks)[::-1], marks)[::-1]
+
+
 def answer_of_line(line: str) -> tuple[int, str] | None:
     """Return the number of the question that a line answers, and the answer; None if it answers none."""
-    rest = line.lstrip(BEFORE_A_NUMBER)
+    rest = without(line, BEFORE_A_NUMBER)
     for word in WORDS:
-        if rest[: len(word)].lower() == word and rest[len(word) :].lstrip(" \t_#")[:1] in (*DIGITS,):
-            rest = rest[len(word) :].lstrip(" \t_#")
+        if rest[: len(word)].lower() == word and without(rest[len(word) :], "_#")[:1] in (*DIGITS,):
+            rest = without(rest[len(word) :], "_#")
             break
     tail = rest.lstrip(DIGITS)
     number = rest[: len(rest) - len(tail)]
@@ -32,8 +48,8 @@ def answer_of_line(line: str) -> tuple[int, str] | None:
         return None
     after = tail.lstrip('*_`")')
     closing = tail[: len(tail) - len(after)]
-    if after.lstrip(" \t")[:1] == ":":
-        return int(number), after.lstrip(" \t")[1:]
+    if without(after, "")[:1] in (":", "："):
+        return int(number), without(after, "")[1:]
     if after[:1] in (".", "=", "-"):
         return int(number), after[1:]
     if ")" in closing:
@@ -42,14 +58,16 @@ def answer_of_line(line: str) -> tuple[int, str] | None:
 
 
 def bare(text: str) -> str:
-    """Leave out blanks, marks and quotes around an answer, unless it consists of them."""
-    return text.strip(BLANKS + MARKS) or text.strip(BLANKS)
+    """Leave out blanks, marks, quotes and commas around an answer, unless it consists of them."""
+    return without_around(text, MARKS) or without_around(text, "")
 
 
 def answers(reply: str, n_questions: int) -> dict[int, str | None]:
     """Return what a reply says to each question, from 1; None where it says nothing."""
     text = reply.replace("\r\n", "\n").replace("\r", "\n")
-    said = dict(read for line in text.split("\n") if (read := answer_of_line(line)) is not None)
+    read = [each for line in text.split("\n") if (each := answer_of_line(line)) is not None]
+    # what says something, later than what does not
+    said = dict(sorted(read, key=lambda each: without_around(each[1], MARKS) != ""))
     if not said and n_questions == 1:
         said = {1: text}
     return {question: bare(said.get(question, "")) or None for question in range(1, n_questions + 1)}
@@ -87,7 +105,11 @@ def _is_white(letter: str) -> bool:
 
 # the digit zero of each script whose digits are read
 ZEROS = "0０٠۰०"
-PLAIN = {ord(zero) + value: str(value) for zero in ZEROS for value in range(10)} | {ord("−"): "-"}
+PLAIN = {ord(zero) + value: str(value) for zero in ZEROS for value in range(10)} | {
+    ord("−"): "-",
+    ord("－"): "-",
+    ord("＋"): "+",
+}
 
 
 def integer(text: str) -> str | None:
@@ -101,8 +123,8 @@ def integer(text: str) -> str | None:
 
 
 def integer_answered(text: str) -> str | None:
-    around = BLANKS + "*_`\"'“”‘’«»()[]{}<>"
-    return integer(text.strip(around).removesuffix(".").strip(around))
+    around = "*_`\"'“”‘’«»()[]{}<>"
+    return integer(without_around(without_around(text, around).removesuffix("."), around))
 
 
 def elements(text: str) -> list[str]:

@@ -122,7 +122,7 @@ def test_a_dialogue_is_read_once_and_a_new_one_alone(tmp_path, first, learning_p
     ("old", "new", "expected"),
     [
         # the right answer then keeps its marks, which the reply does not have
-        ("'*_`\"''“”‘’«»'", "'_`\"''“”‘’«»'", 1 / 2),
+        ("    *_`\"''“”", "    _`\"''“”", 1 / 2),
         ("[.)=\\-])(.*)'", "[.)=])(.*)'", 1.0),
     ],
     ids=["what is left out around an answer", "what stands behind a number"],

@@ -6,6 +6,7 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from pytest import approx
 from spec import learning_oracles as oracles
 from spec.learning_lakes import (
     MODELS,
+    NOON,
     Asked,
     Instances,
     Played,
@@ -55,14 +57,49 @@ ASIDE = (
     ".",
     "  \t",
     "\N{NO-BREAK SPACE}",
+    "\N{RIGHT-TO-LEFT MARK}",
+    '",',
     ", ",
     "x",
     "0",
     "_",
     "“",
 )
-SEPARATORS = (": ", ". ", ") ", "= ", "- ", ":", "**: ", ":** ", '": "', ")) ", "` : ", ".) ")
-BEFORE = ("", "", "", "- ", "**", "> ", "### Question ", "Q", "q_", "Item #", "answer_", '"', "  a ", "* _")
+SEPARATORS = (
+    "：",
+    "\N{NARROW NO-BREAK SPACE}: ",
+    ": ",
+    ". ",
+    ") ",
+    "= ",
+    "- ",
+    ":",
+    "**: ",
+    ":** ",
+    '": "',
+    ")) ",
+    "` : ",
+    ".) ",
+)
+BEFORE = (
+    "",
+    "",
+    "",
+    "- ",
+    "**",
+    "> ",
+    "### Question ",
+    "Q",
+    "q_",
+    "Item #",
+    "answer_",
+    '"',
+    "  a ",
+    "* _",
+    "(",
+    "• ",
+    "\N{ZERO WIDTH NO-BREAK SPACE}",
+)
 NOISE = (
     "",
     "",
@@ -525,6 +562,14 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[Any, Any]]]] = {
             "the last of several": (([Asked("NO")], [exam(response_text="1: yes\nQ1. no\n1) **yes**")]), 0.0),
             "JSON": (([Asked("NO")], [exam(response_text='{\n  "answer_1": "No",\n}')]), 1.0),
             "a heading": (([Asked("NO")], [exam(response_text="### Question 1: **no**")]), 1.0),
+            "headings behind the answer": (
+                ([Asked("NO")], [exam(response_text="1: no\n**Question 1:**\nIt was alone.\n1:")]),
+                1.0,
+            ),
+            "a number in brackets": (([Asked("NO")], [exam(response_text="(1) no")]), 1.0),
+            "a full-width colon": (([Asked("NO")], [exam(response_text="1：no")]), 1.0),
+            "a mark of byte order": (([Asked("NO")], [exam(response_text="\ufeff1: no")]), 1.0),
+            "a space that does not break": (([Asked("NO")], [exam(response_text="Q\xa01\u202f: no")]), 1.0),
         },
     ),
     "numbers": (
@@ -539,6 +584,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[Any, Any]]]] = {
             "digits of several scripts": (sheet("88", "8８", "integer"), 1.0),
             "a minus sign": (sheet("-88", "−0088", "integer"), 1.0),
             "a plus sign": (sheet("88", "+088", "integer"), 1.0),
+            "full-width signs": (sheet("-88", "－８８", "integer"), 1.0),
+            "a line of JSON": (([Asked("88", "integer")], [exam(response_text='{\n "1": "88",\n}')]), 1.0),
+            "a number of JSON": (([Asked("88", "integer")], [exam(response_text='{\n "1": 88,\n}')]), 1.0),
+            "marks of direction": (sheet("88", "\u200f٨٨\u200e", "integer"), 1.0),
+            "narrow spaces": (sheet("88", "\u202f88\u2009", "integer"), 1.0),
             "no number": (sheet("88", "eighty-eight", "integer"), 0.0),
             "two numbers": (sheet("88", "88 88", "integer"), 0.0),
             "as a decimal": (sheet("88", "88.0", "integer"), 0.0),
@@ -555,6 +605,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[Any, Any]]]] = {
                 1.0,
             ),
             "composed": (sheet("tó", "to\N{COMBINING ACUTE ACCENT}", "exact_nfc"), 1.0),
+            "a line of JSON": (
+                ([Asked("tó", "exact_nfc")], [exam(response_text='{\n  "1": "tó",\n}')]),
+                1.0,
+            ),
+            "what takes no room": (sheet("tó", "\u200etó\u200b", "exact_nfc"), 1.0),
             "an accent less": (sheet("tó", "to", "exact_nfc"), 0.0),
             "an accent more": (sheet("to", "tó", "exact_nfc"), 0.0),
             "a raised letter": (sheet("nˤa", "na", "exact_nfc"), 0.0),
@@ -621,7 +676,15 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[Any, Any]]]] = {
             ),
             "a reply that is there twice": (
                 (YES, [{"step_index": 0}, {"step_index": 0}, exam("yes", step_index=1)]),
-                "some are missing or stored twice",
+                "3 replies at 2 places: some are stored twice",
+            ),
+            "a reply that is there twice in the place of another": (
+                (YES, [*[{"step_index": 0, "outcome": "unread"}] * 2, exam("yes", step_index=2)]),
+                "3 replies at 2 places: some are stored twice",
+            ),
+            "an outcome that nobody knows": (
+                (YES, [{"outcome": "flown"}, exam("yes")]),
+                "reply 1 led to nothing that is known as an outcome",
             ),
             "a question too many": ((YES * 2, [exam("yes", "yes")]), "2 questions where 1 are declared"),
             "not asked": ((YES, None), "the episode was not asked"),
@@ -636,6 +699,20 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[Any, Any]]]] = {
                 "gone",
             ),
             "a progress that is no number": (([], moves(None, 40, float("nan"))), "the progress is nan"),
+            "a progress without end": (([], moves(3, 40, float("inf"))), "the progress is inf"),
+            "no progress": (([], moves(3, 40, None)), "no progress is stored with its moves"),
+            "an end that is none": (
+                ([], [*moves(None, 1, 0.5, is_last=True), *moves(None, 1, 0.5, is_last=False)]),
+                NEVER,
+            ),
+            "moves after it was solved": (
+                ([], [*moves(2, 40, 1.0), *moves(None, 2, 0.5)]),
+                "solved at reply 2 and gone on with until reply 4",
+            ),
+            "an outcome that is missing": (
+                ([], [{"hidden_values": [0.5]}]),
+                "reply 1 led to nothing that is known as an outcome",
+            ),
         },
     ),
     "practice that went wrong": (
@@ -648,6 +725,25 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[Any, Any]]]] = {
             "a round left out": (
                 (YES * 4, [move | {"trial": 2 * move["trial"]} for move in practice([1, 1, 1], 10)]),
                 "3 practice rounds of which the last is number 5",
+            ),
+            "a round that breaks off": (
+                (YES * 4, [reply for place, reply in enumerate(practice([1, None, 1], 10)) if place != 3]),
+                "practice round 2 ended before it was solved and before its replies were used up",
+            ),
+            "a round that goes on": (
+                (
+                    YES * 4,
+                    [reply for reply in practice([1, 1, 1], 10) for _ in range(1 + (reply["trial"] == 0))],
+                ),
+                "practice round 1 goes on after it was solved",
+            ),
+            "rounds in another order": (
+                (YES * 4, [*reversed(practice([1, 1, 1], 10)[:-1]), exam(*["yes"] * 4, trial=3)]),
+                "practice round 1 does not follow what came before it",
+            ),
+            "transfer before practice": (
+                (YES * 4, [exam(*["yes"] * 4, trial=3), *practice([1, 1, 1], 10)[:-1]]),
+                "practice round 1 does not follow what came before it",
             ),
         },
     ),
@@ -698,7 +794,7 @@ REPORTED = [
 
 
 def commit_reported(lake: Home) -> None:
-    """Three evaluations of two instances per task: a model, random play, and one of older instances."""
+    """Evaluations of two instances per task: a model, random play, one of older instances, and a namesake."""
     for version in (1, 2):
         instances = Instances(f"reported-v{version}", version)
         for row in REPORTED:
@@ -723,10 +819,18 @@ def commit_reported(lake: Home) -> None:
         "random": (
             "reported-v2",
             "random",
-            {"agent_kind": "policy", "kind": "uniform"},
+            # a task that is planned twice is asked once
+            {"agent_kind": "policy", "kind": "uniform", "planned_modes": ["whole_1", "whole_2", "whole_1"]},
             {"whole_1": (1, 0), "whole_2": (0, 0)},
         ),
         "outdated": ("reported-v1", "hub/other", {}, {"whole_1": (2, 2), "whole_2": (2, 2)}),
+        # a model that is called as the agent is
+        "namesake": (
+            "reported-v2",
+            "random",
+            {"started_at": NOON + timedelta(days=1)},
+            {"whole_1": (2, 2), "whole_2": (2, 2)},
+        ),
     }
     for run_id, (of_run, model_id, columns, n_right_of) in told.items():
         evaluation_id = "model" if run_id.startswith("model") else run_id
@@ -827,7 +931,7 @@ def test_a_task_has_a_score_only_if_every_planned_instance_has_one(cases):
     assert rows["wrong_1"]["value"] is None
     assert rows["wrong_1"]["n_planned"] == len(CASES["what went wrong"][1])
     assert (rows["wrong_1"]["n_scored"], rows["wrong_1"]["n_too_long"]) == (0, 1)
-    assert "0 of 10 instances have a score" in rows["wrong_1"]["reason"]
+    assert f"0 of {rows['wrong_1']['n_planned']} instances have a score" in rows["wrong_1"]["reason"]
     values = [expected for _, expected in CASES["concept"][1].values()]
     assert rows["concept_1"]["value"] == approx(sum(values) / len(values))
     assert rows["concept_1"]["reason"] is None
@@ -869,8 +973,12 @@ def test_a_floor_is_random_play_of_the_same_instances(cases):
     # tasks of 1/4 and 0
     assert rows["model"]["floor"] == rows["random"]["floor"] == rows["random"]["score"] == approx(1 / 8)
     assert rows["model"]["floor_because"] is None
+    assert (rows["namesake"]["score"], rows["namesake"]["floor"]) == (1.0, approx(1 / 8))
     assert rows["outdated"]["score"] == 1.0 and rows["outdated"]["floor"] is None
     assert "random play of the same instances of whole_1" in rows["outdated"]["floor_because"]
+    assert {run_id: row["n_older_tasks"] for run_id, row in rows.items() if row["n_older_tasks"]} == {
+        "outdated": 2
+    }
     [language] = query(
         cases, "select * from learning_report where run_id = 'model' and category = 'language_learning'"
     )

@@ -36,7 +36,14 @@
                 'tasks.min_explore_steps',
                 'tasks.efficiency_floor'
             ) }} as efficiency,
-            tasks.asymptote_share
+            tasks.asymptote_share,
+            case
+                when turns.first_step <> coalesce(lag(turns.last_step) over (episode order by turns.trial) + 1, 0)
+                    then 'does not follow what came before it'
+                when turns.solved_at_reply < turns.n_replies then 'goes on after it was solved'
+                when not turns.is_solved and turns.n_replies < tasks.budget_steps
+                    then 'ended before it was solved and before its replies were used up'
+            end as round_fault
         from turns
         inner join tasks on turns.mode_id = tasks.task_id
         where turns.n_examined = 0
@@ -62,6 +69,8 @@
             episode_id,
             cast(count(*) as integer) as n_rounds,
             max(trial) as last_trial,
+            'practice round ' || (min(trial) filter (where round_fault is not null) + 1) || ' '
+            || arg_min(round_fault, trial) filter (where round_fault is not null) as round_fault,
             fsum(efficiency order by trial) filter (
                 where trial >= n_rounds - n_last
             ) / any_value(n_last) as asymptote,
@@ -89,6 +98,7 @@
                         then
                             practice.n_rounds || ' practice rounds where ' || episodes.practice_rounds
                             || ' are declared'
+                    else practice.round_fault
                 end as fault
             ),
             practice.asymptote,

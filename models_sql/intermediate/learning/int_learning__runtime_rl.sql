@@ -20,9 +20,15 @@
         select
             episodes.* replace (
                 case
-                    when episodes.fault is null and not isfinite(coalesce(turns.progress, 0))
+                    when episodes.fault is not null then episodes.fault
+                    when turns.solved_at_reply < turns.n_replies
+                        then
+                            'solved at reply ' || turns.solved_at_reply || ' and gone on with until reply '
+                            || turns.n_replies
+                    when turns.progress is null and turns.n_replies > turns.n_illegal + turns.n_unread
+                        then 'no progress is stored with its moves'
+                    when not isfinite(turns.progress)
                         then 'the progress is ' || turns.progress || ', which is no number from 0 to 1'
-                    else episodes.fault
                 end as fault
             ),
             turns.solved_at_reply,

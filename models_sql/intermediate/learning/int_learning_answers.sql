@@ -65,11 +65,11 @@
 
     numbered as (
 
-        -- of several lines with one number the last counts; lines without one are together
+        -- of several lines with one number the last that says something counts; lines without one are together
         select
             reply_id,
             try_cast(found.number as integer) as question,
-            arg_max(found.said, place) as said
+            arg_max(found.said, ({{ says_something('found.said') }}, place)) as said
         from read_lines
         group by reply_id, question
 

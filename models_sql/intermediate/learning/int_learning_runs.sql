@@ -113,7 +113,7 @@ stated as (
         tasks.score_rule,
         try_cast((runs.stated_json -> '$.items') as varchar[]) as item_run_ids
     from runs
-    cross join unnest(runs.planned_modes) as planned (mode_id)
+    cross join unnest(list_distinct(runs.planned_modes)) as planned (mode_id)
     inner join tasks on planned.mode_id = tasks.task_id
     where runs.kind in ('model', 'reference', 'uniform', 'archived')
 

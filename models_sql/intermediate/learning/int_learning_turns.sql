@@ -28,6 +28,7 @@
             episode_id,
             coalesce(trial, 0) as trial,
             count(*) as n_replies,
+            count(distinct step_index) as n_places,
             count(*) filter (where outcome = 'example') as n_examples,
             count(*) filter (where outcome = 'illegal') as n_illegal,
             count(*) filter (where outcome = 'unread') as n_unread,
@@ -36,12 +37,18 @@
             max(step_index) as last_step,
             min(step_index) filter (where outcome = 'solved' and status = 'ok') as solved_step,
             arg_max(progress, step_index) filter (where progress is not null) as progress,
-            bool_or(coalesce(is_last, false) and status = 'ok') as is_ended,
-            min(step_index) filter (where status <> 'ok') as failed_step,
+            arg_max(coalesce(is_last, false) and status = 'ok', step_index) as is_ended,
             arg_min(status, step_index) filter (where status <> 'ok') as failed_status,
             arg_min(coalesce(status_reason, status), step_index) filter (
                 where status <> 'ok'
             ) as failed_reason,
+            min(step_index) filter (
+                where
+                status = 'ok'
+                and coalesce(outcome, '') not in (
+                    'examined', 'example', 'no_more', 'ready', 'moved', 'illegal', 'unread', 'solved'
+                )
+            ) as untold_step,
             min(part_id) as part_id
         from steps
         where mode_id in (select tasks.task_id from tasks)
@@ -49,37 +56,44 @@
 
     ),
 
+    faults as (
+
+        -- what failed itself says why; otherwise what the rows do not tell
+        select
+            *,
+            case
+                when failed_status is not null then failed_reason
+                when n_places <> n_replies
+                    then n_replies || ' replies at ' || n_places || ' places: some are stored twice'
+                when untold_step is not null
+                    then 'reply ' || (untold_step + 1) || ' led to nothing that is known as an outcome'
+            end as status_reason
+        from turns
+
+    ),
+
     judged as (
 
-        -- a round ends when it is solved or its budget is used up; an exam, and with it the episode, with the answers
         select
-            turns.run_id,
-            turns.mode_id,
-            turns.episode_id,
-            turns.trial,
-            turns.n_replies,
-            turns.n_examples,
-            turns.n_illegal,
-            turns.n_unread,
-            turns.n_examined,
-            turns.first_step,
-            turns.last_step,
-            turns.solved_step is not null as is_solved,
-            turns.solved_step - turns.first_step + 1 as solved_at_reply,
-            turns.progress,
-            turns.is_ended,
-            turns.failed_status is null and coalesce(
-                turns.is_ended
-                or turns.n_examined > 0
-                or turns.solved_step is not null
-                or turns.n_replies >= tasks.budget_steps,
-                false
-            ) as is_whole,
-            coalesce(turns.failed_status, 'ok') as status,
-            turns.failed_reason as status_reason,
-            turns.part_id
-        from turns
-        inner join tasks on turns.mode_id = tasks.task_id
+            run_id,
+            mode_id,
+            episode_id,
+            trial,
+            n_replies,
+            n_examples,
+            n_illegal,
+            n_unread,
+            n_examined,
+            first_step,
+            last_step,
+            solved_step is not null as is_solved,
+            solved_step - first_step + 1 as solved_at_reply,
+            progress,
+            is_ended,
+            case when status_reason is null then 'ok' else coalesce(failed_status, 'error') end as status,
+            status_reason,
+            part_id
+        from faults
 
     )
 
