@@ -15,6 +15,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 MANIFESTS = PROJECT / "manifests"
 DOCUMENT = PROJECT / "docs" / "benchmarks" / "s1cogbench.md"
 
+LEARNING_TEMPLATES = {path.stem for path in (MANIFESTS / "prompts").glob("learning_*.toml")}
+
 LEADS = ("Task", "Source", "Licence", "Items", "Prompt", "Scoring", "Uniform", "Reference", "Agreement")
 LONGEST_LINE = 120
 
@@ -594,10 +596,14 @@ def test_a_played_mode_shows_the_template_of_its_schedule(schedule_id):
 
 
 def test_every_template_is_named_and_has_an_example():
-    templates = {path.stem for path in (MANIFESTS / "prompts").glob("*.toml")}
+    templates = {path.stem for path in (MANIFESTS / "prompts").glob("*.toml")} - LEARNING_TEMPLATES
     named = set().union(*(names(section.parts["Prompt"]) for section in sections()))
     assert templates <= named
     assert {template_id for _, template_id, _ in EXAMPLES} == templates
+
+
+def test_every_template_of_learning_is_named():
+    assert LEARNING_TEMPLATES <= names((PROJECT / "docs/benchmarks/learning.md").read_text(encoding="utf-8"))
 
 
 def test_decisions_that_are_cited_are_there():
