@@ -1,7 +1,8 @@
 """``coglake generate``: choose agents and modes, let them play, say what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeVar
 
 from generate.pipeline import Task, TaskReport, generate, is_ready, item_sources, plan
 from generate.schedule import AgentSettings, load_agents, load_schedules
@@ -11,15 +12,22 @@ from store.formats import Sheet, to_json
 from store.settings import home
 from store.usage import require_known
 
+if TYPE_CHECKING:
+    from generate.learning.agent_runs import AgentTask
+
+AgentT = TypeVar("AgentT")
+
 
 def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
     """Let agents play and answer what the lake lacks."""
-    chosen = _chosen(agents)
+    known = load_agents()
+    otherwise = f"there are {', '.join(known)}; those of Learning go with --benchmark learning"
+    acting = chosen(agents, known, otherwise, is_ready)
     require_known("mode", modes, item_sources(), f"there are {', '.join(item_sources())}")
-    tasks = plan(home(), chosen, load_schedules(), modes)
+    tasks = plan(home(), acting, load_schedules(), modes)
     if not tasks:
         wanted = f"{', '.join(agents)}: nothing to do in {', '.join(modes) or 'any mode'}"
-        raise WrongUsage(f"{wanted}: {_why_idle(chosen, modes)}")
+        raise WrongUsage(f"{wanted}: {_why_idle(acting, modes)}")
     for task in tasks:
         if task.displaced_by is not None:
             console.say(
@@ -27,7 +35,7 @@ def run(agents: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: 
                 f"({task.displaced_by}), and the newest counts; raise the agent's version to play again"
             )
     if dry_run:
-        _show_plan(tasks, as_json=as_json)
+        show_plan(tasks, as_json=as_json)
         return
     with console.progress("generate") as step:
         reports = generate(home(), tasks, step)
@@ -56,22 +64,29 @@ def _why_idle(agents: Sequence[AgentSettings], modes: Sequence[str]) -> str:
     return "; ".join(reasons)
 
 
-def _chosen(wanted: Sequence[str]) -> list[AgentSettings]:
-    """Return the agents that are named; a pattern stands for all of its that can act."""
-    known = load_agents()
-    chosen: dict[str, AgentSettings] = {}
+def chosen(
+    wanted: Sequence[str], known: Mapping[str, AgentT], otherwise: str, can_act: Callable[[AgentT], bool]
+) -> list[AgentT]:
+    """Return the agents that are named; a pattern stands for all of its that can act.
+
+    Parameters
+    ----------
+    otherwise
+        What to say of a name that is like none.
+
+    Raises
+    ------
+    WrongUsage
+        If a name or pattern stands for no agent.
+    """
+    found: dict[str, AgentT] = {}
     for name in wanted:
-        matches = [agent for agent in known if fnmatchcase(agent, name) and is_ready(known[agent])]
+        matches = [agent for agent in known if fnmatchcase(agent, name) and can_act(known[agent])]
         if name in known or not matches:
-            require_known(
-                "agent",
-                [name],
-                known,
-                f"there are {', '.join(known)}; those of Learning go with --benchmark learning",
-            )
+            require_known("agent", [name], known, otherwise)
             matches = [name]
-        chosen |= {agent: known[agent] for agent in matches}
-    return list(chosen.values())
+        found |= {agent: known[agent] for agent in matches}
+    return list(found.values())
 
 
 def sheet(reports: Sequence[TaskReport], played: str = "mode") -> Sheet:
@@ -92,7 +107,8 @@ def sheet(reports: Sequence[TaskReport], played: str = "mode") -> Sheet:
     )
 
 
-def _show_plan(tasks: Sequence[Task], *, as_json: bool) -> None:
+def show_plan(tasks: "Sequence[Task] | Sequence[AgentTask]", *, as_json: bool, played: str = "mode") -> None:
+    """Show what agents have to do; ``played`` heads the column of what is played."""
     if as_json:
         runs = [
             {
@@ -109,4 +125,4 @@ def _show_plan(tasks: Sequence[Task], *, as_json: bool) -> None:
         (task.agent.id, task.mode_id, "present" if task.is_present else "to do", task.run_id)
         for task in tasks
     )
-    console.show(Sheet(("agent", "mode", "state", "run"), rows))
+    console.show(Sheet(("agent", played, "state", "run"), rows))

@@ -1,11 +1,9 @@
 """``coglake generate --benchmark learning``: agents and models in the families of Learning tasks."""
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from generate.engines.settings import open_engine
 from generate.learning import agent_runs, model_runs
-from generate.learning.agent_runs import Agent, AgentTask
 from generate.learning.families import Family, load_families
 from generate.learning.model_runs import FamilyTask
 from generate.pending import Slice
@@ -20,7 +18,8 @@ from store.usage import require_known
 
 def run_agents(names: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
     """Let agents reply in what the lake lacks."""
-    agents = _agents(names)
+    known = agent_runs.load_agents()
+    agents = command_generate.chosen(names, known, f"there are {', '.join(known)}", lambda _: True)
     families = _families(modes)
     tasks = agent_runs.plan(home(), agents, families)
     if not tasks:
@@ -29,7 +28,7 @@ def run_agents(names: Sequence[str], modes: Sequence[str], *, dry_run: bool, as_
             f"{', '.join(names)}: expected a family of {categories}, found {', '.join(modes)} alone"
         )
     if dry_run:
-        _show_agents(tasks, as_json=as_json)
+        command_generate.show_plan(tasks, as_json=as_json, played="family")
         return
     with console.progress("generate") as step:
         reports = agent_runs.generate(home(), tasks, step)
@@ -78,18 +77,6 @@ def run_model(wanted: Wanted, *, dry_run: bool, as_json: bool) -> None:
     command_generate_model.complain(asked)
 
 
-def _agents(wanted: Sequence[str]) -> list[Agent]:
-    """Return the agents that are named; a pattern stands for all of its."""
-    known = agent_runs.load_agents()
-    chosen: dict[str, Agent] = {}
-    for name in wanted:
-        matches = [agent for agent in known if fnmatchcase(agent, name)]
-        if not matches:
-            require_known("agent", [name], known, f"there are {', '.join(known)}")
-        chosen |= {agent: known[agent] for agent in matches}
-    return list(chosen.values())
-
-
 def _families(wanted: Sequence[str]) -> dict[str, Family]:
     """Return the families that are named, or all."""
     known = load_families()
@@ -99,26 +86,6 @@ def _families(wanted: Sequence[str]) -> dict[str, Family]:
             raise WrongUsage(f"{name}: expected a family, found a category: its families are {own}")
     require_known("family", wanted, known, f"there are {', '.join(known)}")
     return {name: family for name, family in known.items() if not wanted or name in wanted}
-
-
-def _show_agents(tasks: Sequence[AgentTask], *, as_json: bool) -> None:
-    if as_json:
-        runs = [
-            {
-                "agent_id": task.agent.id,
-                "mode_id": task.family.id,
-                "run_id": task.run_id,
-                "is_new": not task.is_present,
-            }
-            for task in tasks
-        ]
-        console.write(to_json({"runs": runs}))
-        return
-    rows = tuple(
-        (task.agent.id, task.family.id, "present" if task.is_present else "to do", task.run_id)
-        for task in tasks
-    )
-    console.show(Sheet(("agent", "family", "state", "run"), rows))
 
 
 def _show_model(tasks: Sequence[FamilyTask], part: Slice, *, as_json: bool) -> None:

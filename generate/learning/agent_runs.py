@@ -97,6 +97,11 @@ class AgentTask:
     run_id: str
     is_present: bool
 
+    @property
+    def mode_id(self) -> str:
+        """What is played: the family."""
+        return self.family.id
+
 
 def load_agents(path: Path | None = None) -> dict[str, Agent]:
     """Return the agents by id, in the order of ``manifests/learning_agents.toml``.

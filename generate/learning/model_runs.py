@@ -103,7 +103,8 @@ def _evaluation_id(weights: Weights, asked: Mapping[str, Any], repeat: int) -> s
 def count(lake: Home, task: FamilyTask, part: Slice) -> tuple[int, int]:
     """Return how many episodes a slice has, and how many of them are not over."""
     chosen = {episode.episode_id for episode in _episodes(task.family, part)}
-    steps = rows_of_parts("steps", batch_parts(lake, task.task.run_id, "steps"))
+    parts = batch_parts(lake, task.task.run_id, "steps")
+    steps = rows_of_parts("steps", parts, ["episode_id", "is_last"])
     over = set(steps.filter(pc.field("is_last"))["episode_id"].to_pylist())
     return len(chosen), len(chosen - over)
 

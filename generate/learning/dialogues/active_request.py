@@ -53,7 +53,7 @@ class ActiveRequest:
         self._lessons = lessons
         self._n_initial = min(task.of_play("initial_examples"), task.of_play("max_examples"))
         self._n_most = task.of_play("max_examples")
-        self._template = load_template(_TEMPLATE)
+        self._template, self._exam = load_template(_TEMPLATE), load_template(exam.TEMPLATE)
         self.questions: Sequence[tuple[Question, ...]] = [lesson.questions for lesson in lessons]
         self.texts: Sequence[Sequence[str]] = [(one.introduction, *one.examples) for one in lessons]
 
@@ -109,7 +109,7 @@ class ActiveRequest:
                 if turns.outcomes[lane] == "example":
                     # it counts as used, so it is shown
                     what = f"{messages[lane]}\n\n{what}"
-                messages[lane] = exam.message(what, self.questions[lane])
+                messages[lane] = exam.message(self._exam, what, self.questions[lane])
         return _State(tuple(messages), n_shown, n_replies, is_tested), turns
 
     def knowing(self, state: _State, lanes: Sequence[int]) -> list[str]:

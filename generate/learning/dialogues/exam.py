@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from generate.learning.contract import Question
 from generate.learning.dice import Dice
-from store.prompts import load_template
+from store.prompts import Template
 
 TEMPLATE = "learning_exam"
 
 
-def message(what: str, questions: Sequence[Question]) -> str:
+def message(template: Template, what: str, questions: Sequence[Question]) -> str:
     """Return what is told: the situation, the questions with their numbers, and how to answer."""
-    template = load_template(TEMPLATE)
     lines = [
         template.fill("question", {"number": number, "question": question.text})
         for number, question in enumerate(questions, start=1)

@@ -67,7 +67,7 @@ class PracticeRounds:
             )
         self._practice, self._skills, self._worlds = practice, skills, worlds
         self._budget = task.of_play("budget_steps")
-        self._template = load_template(_TEMPLATE)
+        self._template, self._exam = load_template(_TEMPLATE), load_template(exam.TEMPLATE)
         self._introductions = [practice.introduction(world) for world in worlds]
         self.questions = questions
         self.texts: Sequence[Sequence[str]] = [
@@ -182,7 +182,8 @@ class PracticeRounds:
         if number < len(self._worlds):
             return self._fill("next", ended=ended, round=self._round(lane, number))
         transfer = self._practice.transfer_introduction(self._skills[lane])
-        return exam.message(self._fill("practised", ended=ended, transfer=transfer), self.questions[lane])
+        practised = self._fill("practised", ended=ended, transfer=transfer)
+        return exam.message(self._exam, practised, self.questions[lane])
 
     def _fill(self, name: str, **places: object) -> str:
         common = {"grammar": self._practice.grammar, "n_rounds": len(self._worlds)}

@@ -10,6 +10,7 @@ from generate.learning.contract import Question, Sheet
 from generate.learning.dialogues import exam
 from generate.learning.dialogues.contract import Turns
 from generate.learning.dice import Dice
+from store.prompts import load_template
 
 TEMPLATES = (exam.TEMPLATE,)
 
@@ -25,7 +26,8 @@ class SingleTurn:
     n_best = None
 
     def __init__(self, sheets: Sequence[Sheet]) -> None:
-        self._messages = [exam.message(sheet.text, sheet.questions) for sheet in sheets]
+        template = load_template(exam.TEMPLATE)
+        self._messages = [exam.message(template, sheet.text, sheet.questions) for sheet in sheets]
         self.questions: Sequence[tuple[Question, ...]] = [sheet.questions for sheet in sheets]
         self.texts: Sequence[Sequence[str]] = [(sheet.text,) for sheet in sheets]
 

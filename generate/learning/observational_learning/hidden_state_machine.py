@@ -12,21 +12,18 @@ from generate.learning.dice import Dice
 from generate.learning.observational_learning.demonstrations import (
     Answer,
     Demonstration,
-    HiddenProcess,
-    Span,
-    Stage,
 )
 from generate.learning.observational_learning.search import Table, answers_of_tables
 from generate.learning.observational_learning.states import (
     MOVES_TO,
     WRITES,
+    ReadingMachine,
     all_states_matter,
     states_to_try,
 )
 
 _READ = ("a", "b")
 _WRITTEN = ("p", "q")
-_MISLEADING_LENGTHS = (3, 4)
 # states 0..3 in two pairs that write the same
 _ALIASES = ((0, 1), (2, 3))
 
@@ -39,20 +36,23 @@ class Machine:
     merged: Table
 
 
-class HiddenStateMachine(HiddenProcess[Machine, tuple[str, ...]]):
+class HiddenStateMachine(ReadingMachine[Machine]):
     """Machines with at most so many states, whose runs are shown from the start, symbol by symbol.
 
     Attributes
     ----------
     n_states
         States, four of which are the two pairs that write the same symbols.
-    shown_lengths, asked_lengths
-        Lengths of the runs that tell, and of those that are asked for.
     """
 
     n_states: Annotated[int, Field(strict=True, ge=4, le=6)]
-    shown_lengths: Span
-    asked_lengths: Span
+
+    misleading_lengths = (3, 4)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What is read."""
+        return _READ
 
     def draw_rule(self, dice: Dice) -> Machine | None:
         """Return a machine of which no state is superfluous."""
@@ -72,15 +72,6 @@ class HiddenStateMachine(HiddenProcess[Machine, tuple[str, ...]]):
             cell: twin.get(value, value) if cell[0] == MOVES_TO else value for cell, value in table.items()
         }
         return Machine(table, merged)
-
-    def draw_given(self, dice: Dice, rule: Machine, stage: Stage) -> tuple[str, ...]:
-        """Return symbols to read."""
-        lengths = {
-            "misleading": _MISLEADING_LENGTHS,
-            "telling": self.shown_lengths,
-            "asked": self.asked_lengths,
-        }
-        return tuple(dice.choice(_READ) for _ in range(dice.integer(*lengths[stage])))
 
     def result(self, rule: Machine, given: tuple[str, ...]) -> Answer:
         """Return the symbols written."""
@@ -113,14 +104,6 @@ class HiddenStateMachine(HiddenProcess[Machine, tuple[str, ...]]):
             "You will be asked what the machine writes for further sequences. Answer with all the symbols "
             "that it writes, in their order, separated by single spaces."
         )
-
-    def written(self, given: tuple[str, ...]) -> str:
-        """Return the symbols read."""
-        return " ".join(given)
-
-    def ask(self, given: tuple[str, ...]) -> str:
-        """Return the text of a question."""
-        return f"What does the machine write for {self.written(given)} ?"
 
     def guess(self, given: tuple[str, ...]) -> Guess:
         """Guess a symbol for each one read."""

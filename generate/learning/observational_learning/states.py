@@ -1,11 +1,51 @@
-"""Hidden states of machines: they are numbered in the order in which runs first reach them."""
+"""Machines with hidden states, which are numbered in the order in which runs first reach them."""
 
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from typing import ClassVar
 
+from generate.learning.dice import Dice
+from generate.learning.observational_learning.demonstrations import HiddenProcess, RuleT, Span, Stage
 from generate.learning.observational_learning.search import Table
 
 # kinds of cells in the table of a machine; the other parts of a cell are the state and the symbol read
 WRITES, MOVES_TO = "writes", "moves to"
+
+
+class ReadingMachine(HiddenProcess[RuleT, tuple[str, ...]]):
+    """A machine with hidden states that reads one symbol after the other.
+
+    Attributes
+    ----------
+    misleading_lengths, shown_lengths, asked_lengths
+        Lengths of the sequences that mislead, that tell, and that are asked for.
+    """
+
+    misleading_lengths: ClassVar[tuple[int, int]]
+    shown_lengths: Span
+    asked_lengths: Span
+
+    @property
+    @abstractmethod
+    def symbols(self) -> tuple[str, ...]:
+        """What can be read."""
+
+    def draw_given(self, dice: Dice, rule: RuleT, stage: Stage) -> tuple[str, ...]:
+        """Return symbols to read."""
+        lengths = {
+            "misleading": self.misleading_lengths,
+            "telling": self.shown_lengths,
+            "asked": self.asked_lengths,
+        }
+        return tuple(dice.choice(self.symbols) for _ in range(dice.integer(*lengths[stage])))
+
+    def written(self, given: tuple[str, ...]) -> str:
+        """Return the symbols read."""
+        return " ".join(given)
+
+    def ask(self, given: tuple[str, ...]) -> str:
+        """Return the text of a question."""
+        return f"What does the machine write for {self.written(given)} ?"
 
 
 def states_to_try(decided: Table, n_states: int) -> range:

@@ -10,20 +10,17 @@ from generate.learning.dice import Dice
 from generate.learning.observational_learning.demonstrations import (
     Answer,
     Demonstration,
-    HiddenProcess,
-    Span,
-    Stage,
 )
 from generate.learning.observational_learning.search import Table, answers_of_tables
 from generate.learning.observational_learning.states import (
     MOVES_TO,
     WRITES,
+    ReadingMachine,
     all_states_matter,
     states_to_try,
 )
 
 _LETTERS = ("a", "b", "c", "d")
-_MISLEADING_LENGTHS = (2, 3)
 _COPY, _DROP, _TWICE, _NEXT = range(4)
 _TOLD = (
     "it writes the letter",
@@ -34,7 +31,7 @@ _TOLD = (
 _MOST_WRITTEN = 2
 
 
-class StringTransducer(HiddenProcess[Table, tuple[str, ...]]):
+class StringTransducer(ReadingMachine[Table]):
     """Transducers with at most so many modes; the length of what they write tells nothing by itself.
 
     Attributes
@@ -45,36 +42,30 @@ class StringTransducer(HiddenProcess[Table, tuple[str, ...]]):
         Letters that are read and written.
     n_actions
         Things that can be done with a letter: copy, drop, write twice, write the next one.
-    shown_lengths, asked_lengths
-        Lengths of the words that tell, and of those that are asked for.
     """
 
     n_modes: Annotated[int, Field(strict=True, ge=2, le=4)]
     n_letters: Annotated[int, Field(strict=True, ge=2, le=len(_LETTERS))]
     n_actions: Annotated[int, Field(strict=True, ge=3, le=len(_TOLD))]
-    shown_lengths: Span
-    asked_lengths: Span
+
+    misleading_lengths = (2, 3)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What is read and written."""
+        return _LETTERS[: self.n_letters]
 
     def draw_rule(self, dice: Dice) -> Table | None:
         """Return a transducer of which no mode is superfluous, and which does all that can be done."""
         table: dict[Any, Any] = {}
         for mode in range(self.n_modes):
-            for letter in self._letters:
+            for letter in self.symbols:
                 table[WRITES, mode, letter] = dice.integer(0, self.n_actions - 1)
                 table[MOVES_TO, mode, letter] = dice.integer(0, self.n_modes - 1)
         done = {value for (kind, *_), value in table.items() if kind == WRITES}
-        if len(done) < self.n_actions or not all_states_matter(table, self.n_modes, self._letters):
+        if len(done) < self.n_actions or not all_states_matter(table, self.n_modes, self.symbols):
             return None
         return table
-
-    def draw_given(self, dice: Dice, rule: Table, stage: Stage) -> tuple[str, ...]:
-        """Return a word."""
-        lengths = {
-            "misleading": _MISLEADING_LENGTHS,
-            "telling": self.shown_lengths,
-            "asked": self.asked_lengths,
-        }
-        return tuple(dice.choice(self._letters) for _ in range(dice.integer(*lengths[stage])))
 
     def result(self, rule: Table, given: tuple[str, ...]) -> Answer:
         """Return the letters written."""
@@ -94,7 +85,7 @@ class StringTransducer(HiddenProcess[Table, tuple[str, ...]]):
     def situation(self) -> str:
         """Return what is told of the transducer."""
         return (
-            f"A machine reads a word of the letters {', '.join(self._letters)}, letter by letter, and "
+            f"A machine reads a word of the letters {', '.join(self.symbols)}, letter by letter, and "
             f"writes another word. It has at most {self.n_modes} hidden modes and begins every word in the "
             f"same one. For each letter it does one of {self.n_actions} things: "
             f"{'; '.join(_TOLD[: self.n_actions])}. Then it goes to a mode, which may be the one it is in. "
@@ -109,21 +100,9 @@ class StringTransducer(HiddenProcess[Table, tuple[str, ...]]):
             "writes, in their order, separated by single spaces."
         )
 
-    def written(self, given: tuple[str, ...]) -> str:
-        """Return the word read."""
-        return " ".join(given)
-
-    def ask(self, given: tuple[str, ...]) -> str:
-        """Return the text of a question."""
-        return f"What does the machine write for {self.written(given)} ?"
-
     def guess(self, given: tuple[str, ...]) -> Guess:
         """Guess letters, up to twice as many as are read."""
-        return Guess(self._letters, 1, _MOST_WRITTEN * len(given), " ")
-
-    @property
-    def _letters(self) -> tuple[str, ...]:
-        return _LETTERS[: self.n_letters]
+        return Guess(self.symbols, 1, _MOST_WRITTEN * len(given), " ")
 
     def _options(self, cell: tuple[str, int, str], decided: Table) -> range:
         return range(self.n_actions) if cell[0] == WRITES else states_to_try(decided, self.n_modes)
@@ -137,7 +116,7 @@ class StringTransducer(HiddenProcess[Table, tuple[str, ...]]):
                 mode = table[MOVES_TO, mode, before]
             action = table[WRITES, mode, letter]
             if action == _NEXT:
-                yield self._letters[(self._letters.index(letter) + 1) % self.n_letters]
+                yield self.symbols[(self.symbols.index(letter) + 1) % self.n_letters]
             elif action != _DROP:
                 yield letter
             if action == _TWICE:
