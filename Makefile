@@ -5,12 +5,13 @@ ENGINES := .venv-engines/bin
 VERIFIER := .venv-verifier/bin
 MODELS := $(or $(COGLAKE_MODELS),.models)
 
-.PHONY: help setup setup-verifier demo demo-llm test test-engines test-verifier check lock clean
+.PHONY: help setup setup-verifier demo demo-llm test test-faults test-engines test-verifier check lock clean
 
 help:
 	@echo "make demo            from nothing to Table 3, without a download of data"
 	@echo "make demo-llm        the same with a small language model, which is fetched (about 4 GB of packages)"
 	@echo "make test            every test that needs no GPU, no hub, no engine and no verifier"
+	@echo "make test-faults     the fault suite at its full count (200 kills; an hour or so)"
 	@echo "make check           ruff, mypy, sqlfluff, dbt parse, unit tests"
 	@echo "make test-engines    tests beside torch, transformers and vLLM (about 4 GB)"
 	@echo "make test-verifier   tests beside the verifier of Procedural Pile (about 600 MB)"
@@ -37,6 +38,10 @@ demo-llm: .venv-engines/installed
 
 test: setup
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m "not engines and not verifier"
+
+# `make test` runs the same suite with fewer kills
+test-faults: setup
+	@PATH="$(CURDIR)/$(BIN):$$PATH" COGLAKE_N_KILLS=200 $(BIN)/python -m pytest tests/faults
 
 check: setup
 	$(BIN)/ruff check .

@@ -44,6 +44,14 @@ class Exportable(StrEnum):
     METRICS = "metrics"
     COGNISCORE = "cogniscore"
     LEARNING = "learning"
+    SCORES = "scores"
+
+
+class Uncertainty(StrEnum):
+    """What stands beside a value of an export."""
+
+    SE = "se"
+    CI = "ci"
 
 
 class RepoKind(StrEnum):
@@ -157,6 +165,13 @@ def ingest(
         str | None,
         typer.Option(envvar="COGLAKE_MIRROR", help="Folder or address to look in before upstream."),
     ] = None,
+    salt_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--participant-salt",
+            help="File with a secret: participants are then called by a hash of it and their id.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fetch pinned files, check them and add their rows. What is there already is not added again."""
@@ -165,7 +180,7 @@ def ingest(
     if is_list:
         command_ingest.list_sources(sources or (), as_json=as_json)
     else:
-        command_ingest.run(sources or (), mirror, dry_run=dry_run, as_json=as_json)
+        command_ingest.run(sources or (), mirror, salt_file=salt_file, dry_run=dry_run, as_json=as_json)
 
 
 @_command("coglake pin psych_101_test marcelbinz/Psych-101-test --file '*.jsonl' --write")
@@ -557,7 +572,7 @@ def fit(
     command_fit.run(agent, is_written=is_written, as_json=as_json)
 
 
-@_command("coglake build --threads 2")
+@_command("coglake build --threads 2", "coglake build --locked coglake.lock")
 def build(
     *,
     select: Annotated[
@@ -567,12 +582,98 @@ def build(
     full_refresh: Annotated[
         bool, typer.Option("--full-refresh", help="Build incremental tables anew.")
     ] = False,
+    locked: Annotated[
+        Path | None,
+        typer.Option(help="A lock file: refuse if anything in it is otherwise here, or comes out otherwise."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score the raw rows with dbt. Then compare the result with what is published."""
     from store import command_build
 
-    command_build.run(select or (), threads, full_refresh=full_refresh, as_json=as_json)
+    command_build.run(select or (), threads, full_refresh=full_refresh, locked=locked, as_json=as_json)
+
+
+@_command("coglake lock -o coglake.lock")
+def lock(
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write; one that is there is replaced.")
+    ] = Path("coglake.lock"),
+    as_json: AsJson = False,
+) -> None:
+    """Write down what the last build was made of: pins, runs, rules, packages, raw parts and marts."""
+    from store import command_lock
+
+    command_lock.run(output, as_json=as_json)
+
+
+@_command("coglake trace restless_bandit gpt-4", "coglake trace bart uniform --json")
+def trace(
+    mode: Annotated[str, typer.Argument(help="A mode, cogniscore or one of its components, a Learning category.")],
+    column: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A column of the table; uniform and reference are two.")
+    ],
+    *,
+    metric: Annotated[
+        str | None, typer.Option(help="Another metric of the mode than its primary target.")
+    ] = None,
+    n_rows: Annotated[
+        int, typer.Option("--rows", min=0, help="Raw rows to show; with --json all are shown.")
+    ] = 5,
+    is_public: Annotated[
+        bool, typer.Option("--public", help="Leave out the raw text of sources that are not public.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say where a cell comes from: value, formula, counts, SQL, raw rows, files and pins."""
+    from store import command_trace
+
+    command_trace.run(mode, column, metric=metric, n_rows=n_rows, is_public=is_public, as_json=as_json)
+
+
+@_command("coglake diff previous latest", "coglake diff 3f2a9c 88d01e --json")
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A build, a version of a rule, or a run.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another of the same kind.")],
+    *,
+    n_rows: Annotated[
+        int, typer.Option("--rows", min=0, help="Items to show; with --json all are shown.")
+    ] = 20,
+    is_public: Annotated[
+        bool, typer.Option("--public", help="Leave out the raw text of sources that are not public.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say which cells moved between A and B and which items did; exit 1 if any did."""
+    from store import command_diff
+
+    command_diff.run(before, after, n_rows=n_rows, is_public=is_public, as_json=as_json)
+
+
+@_command("coglake compare gpt-4 claude-2", "coglake compare gpt-4 claude-2 --margin bart=2 --json")
+def compare(
+    one: Annotated[str, typer.Argument(metavar="A", help="A model column of Table 3, or a run.")],
+    another: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    *,
+    modes: Annotated[
+        list[str] | None, typer.Option(help="Only this mode; repeat it for several. All by default.")
+    ] = None,
+    margins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--margin", help="MODE=VALUE: what counts as equivalent, in the unit of the mode's primary target."
+        ),
+    ] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="Form of the answer; by default a table.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two models on the same items: differences, intervals, tests, and what could have been seen."""
+    from store import command_compare
+
+    command_compare.run(one, another, modes or (), margins or (), form=form, as_json=as_json)
 
 
 @_command("coglake export table3 --format md --models 'Llama*' --models Qwen -o table3.md")
@@ -586,6 +687,16 @@ def export(
     ] = None,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="In a partial cell, print what could be scored, marked s.")
+    ] = False,
+    beside: Annotated[
+        Uncertainty | None,
+        typer.Option("--with", help="Beside each value its standard error, or its 95 % interval."),
+    ] = None,
+    modes: Annotated[
+        list[str] | None, typer.Option(help="scores: only this mode; repeat it for several.")
+    ] = None,
+    is_public: Annotated[
+        bool, typer.Option("--public", help="Leave out the raw text of sources that are not public.")
     ] = False,
     output: Annotated[
         str | None,
