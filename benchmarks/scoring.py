@@ -57,6 +57,7 @@ MODELS = (
     "int_answers",
     "int_scored__credited_choice",
     "int_episode_sums",
+    "int_clusters",
     "int_episode_metrics__mean",
     "int_metrics__mean",
 )
@@ -245,7 +246,7 @@ def by_sql(root: Path) -> Callable[[], list[Score]]:
     con.execute("set enable_progress_bar = false")
     query = """
         select
-            run_id, value_scored, se, n_planned, n_scored, n_unparsed, n_error, n_too_long,
+            run_id, value_scored, found_se, n_planned, n_scored, n_unparsed, n_error, n_too_long,
             n_missing_option, n_clusters, status_reason
         from int_metrics__mean
     """

@@ -17,6 +17,7 @@ from ingest.marc import GridPuzzleImporter
 from ingest.mouselab import MouselabImporter
 from ingest.multi_attribute import MultiAttributeImporter
 from ingest.nonliteral import NonliteralImporter
+from ingest.participants import Salt, require_one_salt, run_ids_of, salted_run_id, without_names
 from ingest.politeness import PolitenessImporter
 from ingest.pragmatics import PragmaticsImporter
 from ingest.procedural_pile import ProceduralPileImporter
@@ -162,6 +163,7 @@ def ingest(
     sources: Iterable[Source],
     *,
     mirror: str | None = None,
+    salt: Salt | None = None,
     dry_run: bool = False,
     on_progress: OnProgress | None = None,
 ) -> list[SourceReport]:
@@ -178,6 +180,8 @@ def ingest(
         Sources in the order they are worked on; one report each.
     mirror
         Folder or http(s) address asked before upstream.
+    salt
+        What participants are hashed with; None to call them as the files do.
     dry_run
         Fetch and write nothing; report what would be done.
     on_progress
@@ -187,17 +191,41 @@ def ingest(
     ------
     SourceUnavailable
         If a file cannot be had; rows of the files before it stay.
+    WrongUsage
+        If participants of one of the sources are in the lake under another salt or none.
     LakeUnusable
         If the lake cannot be written.
     """
-    committed = committed_runs(lake)
+    sources = list(sources)
+    committed = require_same_salt(lake, sources, salt)
     if dry_run:
         return [_report(source, _plan(lake, source, committed)) for source in sources]
     with Fetcher(lake, mirror) as fetcher:
         return [
-            _ingest_source(lake, source, _plan(lake, source, committed), fetcher, on_progress)
+            _ingest_source(lake, source, _plan(lake, source, committed), fetcher, salt, on_progress)
             for source in sources
         ]
+
+
+def require_same_salt(lake: Home, sources: Iterable[Source], salt: Salt | None) -> frozenset[str]:
+    """Return the runs that the lake holds, if none of them calls a participant of the sources otherwise.
+
+    Raises
+    ------
+    WrongUsage
+        If participants of one of the sources are in the lake under another salt or none.
+    """
+    committed = committed_runs(lake)
+    files = (
+        (source, file, run_id)
+        for source in sources
+        if source.id in IMPORTERS
+        for file in source.files
+        for run_id in [IMPORTERS[source.id].identify(source, file)]
+        if run_id is not None
+    )
+    require_one_salt(files, committed, salt)
+    return committed
 
 
 def listing(lake: Home, sources: Iterable[Source]) -> list[SourceState]:
@@ -230,7 +258,11 @@ def _plan(lake: Home, source: Source, committed: frozenset[str]) -> _Plan:
         is_present = {file: cache_path(lake, file).is_file() for file in source.files}
     else:
         run_ids = {file: importer.identify(source, file) for file in source.files}
-        is_present = {file: run_id in committed for file, run_id in run_ids.items() if run_id is not None}
+        is_present = {
+            file: bool(run_ids_of(run_id, committed))
+            for file, run_id in run_ids.items()
+            if run_id is not None
+        }
     return _Plan(
         new=tuple(file for file in is_present if not is_present[file]),
         present=tuple(file for file in is_present if is_present[file]),
@@ -272,7 +304,12 @@ def _no_questions(source: Source, plan: _Plan) -> tuple[StoreError, ...]:
 
 
 def _ingest_source(
-    lake: Home, source: Source, plan: _Plan, fetcher: Fetcher, on_progress: OnProgress | None
+    lake: Home,
+    source: Source,
+    plan: _Plan,
+    fetcher: Fetcher,
+    salt: Salt | None,
+    on_progress: OnProgress | None,
 ) -> SourceReport:
     report = _report(source, plan)
     # without an importer the cached files are all there is to check; with one, their rows are in the lake
@@ -284,7 +321,7 @@ def _ingest_source(
         n_done = source.n_files - len(todo)
         for done, (file, fetched) in enumerate(zip(todo, fetches, strict=True), start=n_done + 1):
             try:
-                report = _add_file(lake, source, file, fetched.result(), report, fetcher)
+                report = _add_file(lake, source, file, fetched.result(), report, fetcher, salt)
             except (InvalidSource, ChecksumMismatch) as error:
                 failures[file] = _naming(source.uri(file), error)
             if on_progress is not None:
@@ -303,16 +340,22 @@ def _ingest_source(
 
 
 def _add_file(
-    lake: Home, source: Source, file: PinnedFile, path: Path, report: SourceReport, fetcher: Fetcher
+    lake: Home,
+    source: Source,
+    file: PinnedFile,
+    path: Path,
+    report: SourceReport,
+    fetcher: Fetcher,
+    salt: Salt | None,
 ) -> SourceReport:
     """Append what ``file`` holds and return the report with its rows counted."""
     importer = IMPORTERS.get(source.id)
     if importer is None:
         return report
     if isinstance(importer, StreamingImporter):
-        parts, imported = _commit_stream(lake, importer, source, file, path)
+        parts, imported = _commit_stream(lake, importer, source, file, path, salt)
     else:
-        imported = _read(importer, source, file, path, fetcher)
+        imported = _without_names(source, file, _read(importer, source, file, path, fetcher), salt)
         *tables, (_, runs) = [(raw.table, raw.rows) for raw in imported.rows]
         parts = commit(lake, imported.run_id, tables, runs)
     return replace(
@@ -334,12 +377,19 @@ def _read(
 
 
 def _commit_stream(
-    lake: Home, importer: StreamingImporter, source: Source, file: PinnedFile, path: Path
+    lake: Home,
+    importer: StreamingImporter,
+    source: Source,
+    file: PinnedFile,
+    path: Path,
+    salt: Salt | None,
 ) -> tuple[tuple[Part, ...], Imported]:
     """Append tables as they come and commit them with the last; return the parts and what the run says."""
-    run_id = str(importer.identify(source, file))
+    read_as = str(importer.identify(source, file))
+    run_id = salted_run_id(source, file, read_as, salt)
     parts: list[Part] = []
-    for raw in importer.stream(source, file, path):
+    for found in importer.stream(source, file, path):
+        [raw] = without_names(source, file, read_as, [found], salt)
         if raw.table == "runs":
             [run] = raw.rows.to_pylist()
             imported = Imported(
@@ -348,6 +398,14 @@ def _commit_stream(
             return commit_parts(lake, run_id, parts, raw.rows), imported
         parts.append(append(lake, raw.table, raw.rows, run_id))
     raise InvalidSource(f"{run_id}: expected a run after its rows, found none")
+
+
+def _without_names(source: Source, file: PinnedFile, imported: Imported, salt: Salt | None) -> Imported:
+    if salt is None:
+        return imported
+    rows = without_names(source, file, imported.run_id, imported.rows, salt)
+    [run] = rows[-1].rows.to_pylist()
+    return replace(imported, run_id=run["run_id"], rows=rows, notes=tuple(run["notes"]))
 
 
 def _naming(uri: str, error: StoreError) -> StoreError:

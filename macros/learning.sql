@@ -412,9 +412,11 @@ from (
 {% endmacro %}
 
 
-{#- Standard error of the mean of a list in the order of size; null where there are no two. -#}
+{#- Standard error of the mean of a list in the order of size, whose values are independent; null where there are no two.
+    Of equal values it is 0, whatever the rounding of their mean. -#}
 {% macro standard_error(values, mean) -%}
     case
+        when len({{ values }}) > 1 and {{ values }}[1] = {{ values }}[-1] then 0.0::double
         when len({{ values }}) > 1
             then
                 sqrt(

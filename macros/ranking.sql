@@ -53,19 +53,7 @@
 {#- Exact two-sided p of McNemar's test: how likely it is that of `n` items that one alone got right, so few or fewer
     fall to the side that has `fewer` of them, if each falls to either side like a coin; doubled, and 1 at most. -#}
 {% macro mcnemar_p(fewer, n) -%}
-    least(
-        1,
-        2 * list_aggregate(
-            list_transform(
-                range({{ fewer }} + 1),
-                lambda k: exp(
-                    lgamma(cast({{ n }} + 1 as double)) - lgamma(cast(k + 1 as double))
-                    - lgamma(cast({{ n }} - k + 1 as double)) - {{ n }} * ln(2)
-                )
-            ),
-            'fsum'
-        )
-    )
+    least(1, 2 * binomial_cdf({{ fewer }}, {{ n }}, 0.5))
 {%- endmacro %}
 
 

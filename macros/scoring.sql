@@ -81,14 +81,64 @@ left join (
 {% endmacro %}
 
 
+{#- What a rule says of one raw row, with the types of replaced_scores. -#}
+{% macro verdict_columns() %}
+{{ return({
+    'run_id': 'varchar',
+    'mode_id': 'varchar',
+    'episode_id': 'varchar',
+    'item_id': 'varchar',
+    'step_index': 'integer',
+    'rule': 'varchar',
+    'readout': 'varchar',
+    'value': 'double',
+    'weight': 'double',
+    'status': 'varchar',
+    'status_reason': 'varchar',
+    'part_id': 'varchar',
+    'scorer_sha': 'varchar',
+}) }}
+{% endmacro %}
+
+
+{#- Version of the model that a pre-hook stands before. -#}
+{% macro version_to_come() -%}
+{{ modules.re.search("'([0-9a-f]{64})' as scorer_sha", model.compiled_code).group(1) }}
+{%- endmacro %}
+
+
+{#- Pre-hook of the rules, in the transaction of their model: what another version said moves to replaced_scores, however
+    the table is built, and what the version to come said before leaves it, since its rows are scored again. Names of
+    rules have two underscores; a model that gives no verdict has nothing to keep. -#}
+{% macro keep_other_versions() %}
+{%- set before = load_relation(this) if execute and '__' in model.name -%}
+{%- if before -%}
+    {%- set present = adapter.get_columns_in_relation(before) | map(attribute='name') | list -%}
+    insert into {{ this.schema }}.replaced_scores by name
+    select
+        {%- for name in verdict_columns() if name in present %}
+        {{ name }},
+        {%- endfor %}
+        {%- if 'weight' not in present %}
+        {#- an episode of Learning counts as any other #}
+        cast(1 as double) as weight,
+        {%- endif %}
+        '{{ invocation_id }}' as replaced_by,
+        now() as replaced_at
+    from {{ before }}
+    where scorer_sha <> '{{ version_to_come() }}';
+    delete from {{ this.schema }}.replaced_scores where scorer_sha = '{{ version_to_come() }}';
+{%- endif -%}
+{% endmacro %}
+
+
 {#- Pre-hook: drops rows of another version of the rule, and of raw parts that are gone. -#}
 {% macro forget_other_versions() %}
 {%- set parts = ref('stg_parts') -%}
 {%- if execute and is_incremental() -%}
-    {%- set found = modules.re.search("'([0-9a-f]{64})' as scorer_sha", model.compiled_code) -%}
     delete from {{ this }}
     where
-        scorer_sha <> '{{ found.group(1) }}'
+        scorer_sha <> '{{ version_to_come() }}'
         or part_id not in (select parts.scored_as from {{ parts }} as parts)
 {%- endif -%}
 {% endmacro %}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from store import console, database
 from store.errors import CheckFailed, LakeUnusable, WrongUsage
 from store.freshness import has_table, is_proved
-from store.lake import ensure_schema_parts
+from store.lake import ensure_schema_parts, require_sound
 from store.settings import Home
 
 # how dbt calls the end of a node, and how the report does
@@ -139,10 +139,12 @@ def build(
     CheckFailed
         If dbt cannot read the project.
     LakeUnusable
-        If the lake is locked, damaged or out of space.
+        If the lake is locked, damaged or out of space, or a raw part is not what its name says.
     """
     # dbt would do this too, but could not say in one line that a lake cannot be written
     ensure_schema_parts(lake)
+    require_sound(lake)
+    database.require_duckdb(lake)
     target = str(lake.root.resolve() / "target")
     arguments = ["build", "--project-dir", str(project), "--profiles-dir", str(project)]
     # a folder per lake, so that builds of two lakes do not write the same files

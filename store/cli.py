@@ -16,6 +16,7 @@ from store import console
 from store.errors import WrongUsage
 from store.formats import Format, render, to_json
 from store.settings import home, project_dir
+from store.uncertainty import Uncertainty
 
 if TYPE_CHECKING:
     from store.lake import Finding
@@ -45,13 +46,6 @@ class Exportable(StrEnum):
     COGNISCORE = "cogniscore"
     LEARNING = "learning"
     SCORES = "scores"
-
-
-class Uncertainty(StrEnum):
-    """What stands beside a value of an export."""
-
-    SE = "se"
-    CI = "ci"
 
 
 class RepoKind(StrEnum):
@@ -610,7 +604,9 @@ def lock(
 
 @_command("coglake trace restless_bandit gpt-4", "coglake trace bart uniform --json")
 def trace(
-    mode: Annotated[str, typer.Argument(help="A mode, cogniscore or one of its components, a Learning category.")],
+    mode: Annotated[
+        str, typer.Argument(help="A mode, cogniscore or one of its components, a Learning category.")
+    ],
     column: Annotated[
         str, typer.Argument(metavar="MODEL", help="A column of the table; uniform and reference are two.")
     ],
@@ -662,7 +658,7 @@ def compare(
     margins: Annotated[
         list[str] | None,
         typer.Option(
-            "--margin", help="MODE=VALUE: what counts as equivalent, in the unit of the mode's primary target."
+            "--margin", help="MODE=VALUE: what counts as equivalent, in the unit of the primary target."
         ),
     ] = None,
     form: Annotated[
@@ -686,17 +682,22 @@ def export(
         typer.Option(help="A model or column of the table, or a shell pattern; repeat it for several."),
     ] = None,
     allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="In a partial cell, print what could be scored, marked s.")
+        bool,
+        typer.Option("--allow-partial", help="Where rows are missing, print what could be scored, marked s."),
     ] = False,
     beside: Annotated[
         Uncertainty | None,
-        typer.Option("--with", help="Beside each value its standard error, or its 95 % interval."),
+        typer.Option("--with", help="Beside each value its standard error, or its 95% interval."),
     ] = None,
     modes: Annotated[
         list[str] | None, typer.Option(help="scores: only this mode; repeat it for several.")
     ] = None,
     is_public: Annotated[
-        bool, typer.Option("--public", help="Leave out the raw text of sources that are not public.")
+        bool,
+        typer.Option(
+            "--public",
+            help="scores: leave out the raw text of sources that are not public; other tables have none.",
+        ),
     ] = False,
     output: Annotated[
         str | None,
@@ -707,40 +708,34 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a table of the last build. Refuses if that failed, or rows or project changed since."""
-    from store import export as tables
-    from store.database import connect
-    from store.export_learning import export_learning
-    from store.freshness import require_fresh
-    from store.learning_tasks import CATEGORIES
+    from store import command_export
 
-    if what is Exportable.METRICS and (models or allow_partial):
-        raise WrongUsage(f"--models and --allow-partial do not belong to {what}")
-    if as_json and output == "-":
-        raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
-    con = connect(home())
-    try:
-        built = require_fresh(con, home(), project_dir())
-        if what is Exportable.TABLE3:
-            sheet = tables.export_table3(con, models or (), allow_partial)
-        elif what is Exportable.COGNISCORE:
-            sheet = tables.export_cogniscore(con, models or (), allow_partial)
-        elif what is Exportable.LEARNING:
-            sheet = export_learning(con, CATEGORIES, models or (), allow_partial)
-        else:
-            sheet = tables.export_metrics(con)
-    finally:
-        con.close()
-    for note in sheet.notes:
-        console.say(note)
-    if output == "-":
-        console.write(render(sheet, form))
+    if what is Exportable.SCORES:
+        from store import command_export_scores
+
+        if beside:
+            raise WrongUsage(f"--with does not belong to {what}: a verdict has no error")
+        command_export_scores.run(
+            form,
+            models or (),
+            modes or (),
+            allow_partial=allow_partial,
+            is_public=is_public,
+            output=output,
+            as_json=as_json,
+        )
         return
-    path = Path(output) if output else home().exports / f"{what}.{form.extension}"
-    provenance = tables.write_export(path, sheet, form, built)
-    if as_json:
-        console.write(to_json({"file": str(path), "provenance": str(provenance), "n_rows": len(sheet.rows)}))
-    else:
-        console.write(f"{path}\n")
+    if modes:
+        raise WrongUsage(f"--modes does not belong to {what}")
+    command_export.run(
+        what.value,
+        form,
+        models or (),
+        allow_partial=allow_partial,
+        beside=beside,
+        output=output,
+        as_json=as_json,
+    )
 
 
 @_command("coglake sql \"select mode_id, printed from table_3 where column_id = 'Qwen'\"")

@@ -1,9 +1,20 @@
 """``coglake ingest``: choose sources, fetch and import them, say what came of it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from generate import standins
-from ingest.pipeline import IMPORTERS, OnProgress, SourceReport, ingest, listing, upstream
+from ingest.participants import Salt, read_salt
+from ingest.pipeline import (
+    IMPORTERS,
+    OnProgress,
+    SourceReport,
+    ingest,
+    listing,
+    require_same_salt,
+    upstream,
+)
 from store import console
 from store.errors import InvalidSource, LakeUnusable, SourceUnavailable, StoreError, WrongUsage
 from store.formats import Sheet, to_json
@@ -49,20 +60,29 @@ def list_sources(names: Sequence[str], *, as_json: bool) -> None:
     console.show(Sheet(headers, rows, printed=frozenset({3})))
 
 
-def run(names: Sequence[str], mirror: str | None, *, dry_run: bool, as_json: bool) -> None:
+def run(
+    names: Sequence[str], mirror: str | None, *, salt_file: Path | None, dry_run: bool, as_json: bool
+) -> None:
     """Ingest sources and print a report of each; the first error is raised after that.
 
     One source after another, so that a gated one does not keep the others out.
     """
+    sources = _choose(load_sources(), names)
+    salt = None if salt_file is None else _salt(salt_file)
+    # all of them before the first is fetched; what else is wrong with a source keeps none of the others out
+    for source in sources:
+        with suppress(InvalidSource):
+            require_same_salt(home(), [source], salt)
     reports: list[SourceReport] = []
     errors: list[StoreError] = []
     with console.progress("ingest") as step:
-        for source in _choose(load_sources(), names):
+        for source in sources:
             try:
                 report = _ingest(
                     home(),
                     source,
                     mirror,
+                    salt,
                     dry_run=dry_run,
                     on_progress=lambda source_id, done, total, path: step(done, total, f"{source_id} {path}"),
                 )
@@ -107,12 +127,29 @@ def ingest_stand_in(lake: Home, source: Source, on_progress: OnProgress | None =
     return report
 
 
+def _salt(path: Path) -> Salt:
+    salt = read_salt(path)
+    if path.stat().st_mode & 0o077:
+        console.say(f"{path}: others can read this salt, and so find out who is who; `chmod 600` it")
+    console.say(
+        f"participants are hashed with the salt of fingerprint {salt.fingerprint}; {home().cache} keeps the "
+        "files as they were fetched: delete it before you hand the lake on"
+    )
+    return salt
+
+
 def _ingest(
-    lake: Home, source: Source, mirror: str | None, *, dry_run: bool, on_progress: OnProgress
+    lake: Home,
+    source: Source,
+    mirror: str | None,
+    salt: Salt | None,
+    *,
+    dry_run: bool,
+    on_progress: OnProgress,
 ) -> SourceReport:
     if source.id in standins.MAKERS and not dry_run:
         return ingest_stand_in(lake, source, on_progress)
-    [report] = ingest(lake, [source], mirror=mirror, dry_run=dry_run, on_progress=on_progress)
+    [report] = ingest(lake, [source], mirror=mirror, salt=salt, dry_run=dry_run, on_progress=on_progress)
     return report
 
 

@@ -1,6 +1,7 @@
 """The DuckDB file that a build makes: opening it, and turning DuckDB's errors into sentences."""
 
 import re
+from pathlib import Path
 
 import duckdb
 import psutil
@@ -29,6 +30,16 @@ _DAMAGED_PART = re.compile(
 )
 _PARQUET_FILE = re.compile(r"""[Ff]ile(?:: | ['"])(?P<path>[^\n]+?\.parquet)""")
 
+# staging views name the folder that they were built in; a view's text doubles the quotes of a path
+_ROWS_OF = r"(?P<root>{character}+?)/raw/[a-z_]+/run=\*/part-\*\.parquet"
+_ROWS_IN_VIEW = re.compile("'" + _ROWS_OF.format(character="(?:[^']|'')") + "'")
+_ROWS_ELSEWHERE = re.compile(
+    '(?:No files found that match the pattern|Cannot access file) "'
+    + _ROWS_OF.format(character=r"[^\n]")
+    + '"'
+)
+
+_SQLITE = b"SQLite format 3\0"
 _MAX_COMMAND_LENGTH = 60
 
 
@@ -44,6 +55,7 @@ def connect(lake: Home, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
     """
     if not lake.database.exists():
         raise NothingToExport(f"{lake.database}: nothing is built yet; run `coglake build` first")
+    require_duckdb(lake)
     try:
         connection = duckdb.connect(str(lake.database), read_only=read_only)
         # global, because a plain SET would not reach the cursors of this connection
@@ -54,9 +66,38 @@ def connect(lake: Home, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def require_own_rows(connection: duckdb.DuckDBPyConnection, lake: Home) -> None:
+    """Make sure that the staging views read the raw rows of this lake, and not of the one it was copied from.
+
+    Raises
+    ------
+    NothingToExport
+        If they read those of another folder.
+    """
+    views = connection.execute(
+        "select sql from duckdb_views() where not internal and schema_name = 'main'"
+    ).fetchall()
+    for (text,) in views:
+        found = _ROWS_IN_VIEW.search(text)
+        if found and (moved := _moved(found["root"].replace("''", "'"), lake)):
+            raise moved
+
+
+def require_duckdb(lake: Home) -> None:
+    """Make sure that the database, if there is one, is none of SQLite, for which DuckDB fetches an extension.
+
+    Raises
+    ------
+    LakeUnusable
+        If it is.
+    """
+    if _is_sqlite(lake):
+        raise LakeUnusable(_damaged(lake))
+
+
 def lock_holder(lake: Home) -> str | None:
     """Return the process that holds the database against readers, such as ``python dbt build (PID 12)``."""
-    if not lake.database.exists():
+    if not lake.database.exists() or _is_sqlite(lake):
         return None
     try:
         duckdb.connect(str(lake.database), read_only=True).close()
@@ -72,9 +113,12 @@ def explain(error: Exception | str, lake: Home) -> StoreError | None:
     Returns
     -------
     StoreError or None
-        None if the error is not about locks, space or damaged files.
+        None if the error is not about locks, space, damaged files or rows of another lake.
     """
     text = str(error)
+    elsewhere = _ROWS_ELSEWHERE.search(text)
+    if elsewhere and (moved := _moved(elsewhere["root"], lake)):
+        return moved
     message: str | None = None
     if locked := _LOCKED.search(text):
         message = f"{locked['path']}: locked by {_holder(locked)}; wait until it ends, then try again"
@@ -91,10 +135,7 @@ def explain(error: Exception | str, lake: Home) -> StoreError | None:
             "or delete the file and run `coglake build`: raw rows are untouched"
         )
     elif _DAMAGED_DATABASE.search(text):
-        message = (
-            f"{lake.database}: damaged, or not a DuckDB database; delete it and {lake.database.name}.wal "
-            "and run `coglake build`: raw rows are untouched"
-        )
+        message = _damaged(lake)
     elif _DAMAGED_PART.search(text):
         named = _PARQUET_FILE.search(text)
         message = (
@@ -102,6 +143,31 @@ def explain(error: Exception | str, lake: Home) -> StoreError | None:
             "`coglake doctor` and `coglake verify` say which and what to do"
         )
     return LakeUnusable(message) if message else None
+
+
+def _is_sqlite(lake: Home) -> bool:
+    try:
+        with lake.database.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:  # whoever opens it says why
+        return False
+
+
+def _damaged(lake: Home) -> str:
+    return (
+        f"{lake.database}: damaged, or not a DuckDB database; delete it and {lake.database.name}.wal "
+        "and run `coglake build`: raw rows are untouched"
+    )
+
+
+def _moved(root: str, lake: Home) -> NothingToExport | None:
+    """Return what to say of views that read the rows below ``root``; None if that is the lake itself."""
+    if Path(root).resolve() == lake.root.resolve():
+        return None
+    return NothingToExport(
+        f"{lake.database}: its views read the raw rows in {root}, so the lake was copied or moved "
+        "since it was built; run `coglake build`"
+    )
 
 
 def _holder(locked: re.Match[str]) -> str:

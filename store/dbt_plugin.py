@@ -4,13 +4,16 @@ DuckDB refuses a glob without files and cannot create the folder of its own data
 on a fresh clone needs both made first.
 """
 
+from pathlib import Path
 from typing import Any
 
 from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
+from duckdb.func import FunctionNullHandling
 
 from store import statistics
 from store.lake import ensure_schema_parts
+from store.revision import git_sha
 from store.settings import home
 
 
@@ -22,6 +25,17 @@ class Plugin(BasePlugin):
         ensure_schema_parts(home())
 
     def configure_connection(self, conn: DuckDBPyConnection) -> None:
-        """Keep timestamps the same on every machine, and add the distributions that intervals need."""
+        """Keep timestamps the same on every machine, and add what SQL cannot find out by itself.
+
+        These are the distributions that intervals need, and ``git_sha(folder)``, which is null where nothing
+        tells the commit.
+        """
         conn.execute("set global TimeZone = 'UTC'")
         statistics.register(conn)
+        conn.create_function(
+            "git_sha", _git_sha, ["VARCHAR"], "VARCHAR", null_handling=FunctionNullHandling.SPECIAL
+        )
+
+
+def _git_sha(folder: str) -> str | None:
+    return git_sha(Path(folder))

@@ -34,7 +34,7 @@ RUN, RESULTS, COMPARISON, RELEASE, SUMS = (
 ENVIRONMENT, PACKAGES = "environment.json", "pip-freeze.txt"
 
 _SUM = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\n]+)")
-_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]

@@ -1,8 +1,7 @@
 """Tables for readers outside the store, and the build that they come from."""
 
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -13,21 +12,25 @@ import duckdb
 
 from store.errors import CheckFailed, NothingToExport, WrongUsage
 from store.files import write_whole
-from store.formats import Format, Sheet, render, text, to_json
+from store.formats import Format, Sheet, render, to_json
 from store.freshness import Build
+from store.uncertainty import Error, Uncertainty, groups
 
 _BEFORE_MODELS = ("Domain", "Task mode", "Primary target", "Better direction")
 _REFERENCE = ("Reference", "Reference mark", "Reference type")
 
 _MODES = """
-    select mode_id, domain, label, primary_target, direction, reference_mark, reference_type
+    select
+        mode_id, domain, label, primary_target, direction, s1cogbench_modes.decimals, reference_mark,
+        reference_type
     from s1cogbench_modes
     left join s1cogbench_references using (mode_id)
     where variant_of is null
     order by display_order
 """
 _CELLS = """
-    select mode_id, column_kind, column_id, status, printed, printed_partial
+    select
+        mode_id, column_kind, column_id, status, printed, printed_partial, se, ci_low, ci_high
     from table_3
 """
 _MIXED_SCORERS = """
@@ -42,7 +45,7 @@ _MODEL_KINDS = ("model", "human")
 
 _COMPONENTS = "select component_id, label from cognirank_components order by display_order"
 _COMPONENT_SCORES = """
-    select evaluation_id, component_id, dataset_id, is_stand_in, value, value_scored
+    select evaluation_id, component_id, dataset_id, is_stand_in, value, value_scored, se, ci_low, ci_high
     from cognirank_scores
     where is_primary
 """
@@ -50,7 +53,8 @@ _COMPONENT_SCORES = """
 _EVALUATIONS = """
     select
         scores.run_id, scores.model_id, scores.model_revision, ranks.ranked, ranks.rank, ranks.tied_group,
-        scores.cogniscore, scores.cogniscore_standin, scores.ci_low, scores.ci_high, scores.withheld_because,
+        scores.cogniscore, scores.cogniscore_standin, scores.se, scores.ci_low, scores.ci_high,
+        scores.withheld_because,
         scores.context_tokens, scores.is_context_extension, scores.generation_id, scores.deviations,
         scores.trust_remote_code
     from cogniscore as scores
@@ -91,17 +95,32 @@ class _Cell:
     status: str
     printed: str
     printed_partial: str | None
+    error: Error
 
     @property
     def is_partial(self) -> bool:
         return self.status == "part." and self.printed_partial is not None
 
+    def shown(
+        self, beside: Uncertainty | None, decimals: int, *, allow_partial: bool
+    ) -> tuple[str | None, ...]:
+        """Return the text of the cell and, if asked for, what stands beside it."""
+        is_part = self.is_partial and allow_partial
+        error = self.error if is_part or self.status == "complete" else Error()
+        return (
+            self.printed_partial if is_part else self.printed,
+            *(error.rounded(beside, decimals, "s" if is_part else "") if beside else ()),
+        )
 
-_NOT_EVALUATED = _Cell("n.e.", "n.e.", None)
+
+_NOT_EVALUATED = _Cell("n.e.", "n.e.", None, Error())
 
 
 def export_table3(
-    con: duckdb.DuckDBPyConnection, models: Sequence[str] = (), allow_partial: bool = False
+    con: duckdb.DuckDBPyConnection,
+    models: Sequence[str] = (),
+    allow_partial: bool = False,
+    beside: Uncertainty | None = None,
 ) -> Sheet:
     """Return Table 3 in the published layout: one row per mode, one column per model.
 
@@ -114,6 +133,9 @@ def export_table3(
         A model stands for all its columns.
     allow_partial
         In a partial cell, print the value over the rows that could be scored, which ends in ``s``.
+    beside
+        What stands in columns of its own after each model and the reference, which are estimates; the uniform
+        cell is exact.
 
     Raises
     ------
@@ -133,42 +155,40 @@ def export_table3(
     # apart, because a model may be called as a kind is
     by_kind: dict[tuple[str, str], _Cell] = {}
     by_model: dict[tuple[str, str], _Cell] = {}
-    for mode_id, kind, column_id, *rest in con.execute(_CELLS).fetchall():
+    for mode_id, kind, column_id, status, printed, partial, *error in con.execute(_CELLS).fetchall():
+        cell = _Cell(status, printed, partial, Error(*error))
         if kind in _MODEL_KINDS:
-            by_model[mode_id, column_id] = _Cell(*rest)
+            by_model[mode_id, column_id] = cell
         else:
-            by_kind[mode_id, kind] = _Cell(*rest)
+            by_kind[mode_id, kind] = cell
     n_withheld = 0
-    rows = []
-    for mode_id, domain, label, target, direction, mark, reference_type in con.execute(_MODES).fetchall():
-        cells = [
-            by_kind.get((mode_id, "uniform"), _NOT_EVALUATED),
+    rows: list[tuple[object, ...]] = []
+    for mode_id, domain, label, target, direction, decimals, mark, reference in con.execute(
+        _MODES
+    ).fetchall():
+        exact = by_kind.get((mode_id, "uniform"), _NOT_EVALUATED)
+        estimates = [
             *(by_model.get((mode_id, column), _NOT_EVALUATED) for column in columns),
             by_kind.get((mode_id, "reference"), _NOT_EVALUATED),
         ]
-        n_withheld += sum(cell.is_partial and not allow_partial for cell in cells)
-        printed = [
-            cell.printed_partial if cell.is_partial and allow_partial else cell.printed for cell in cells
-        ]
-        rows.append((domain, label, target, direction, *printed, mark or "", reference_type or ""))
+        n_withheld += sum(cell.is_partial and not allow_partial for cell in (exact, *estimates))
+        shown = [cell.shown(beside, decimals, allow_partial=allow_partial) for cell in estimates]
+        uniform, *_ = exact.shown(None, decimals, allow_partial=allow_partial)
+        cells = (uniform, *(text for cell in shown for text in cell))
+        rows.append((domain, label, target, direction, *cells, mark or "", reference or ""))
+    reference_column, *after = _REFERENCE
+    names = [(name, *(beside.headers(name) if beside else ())) for name in (*columns, reference_column)]
+    first = len(_BEFORE_MODELS)
+    width = len(names[0])
+    end = first + 1 + width * len(names)
     note = f"partial cells withheld: {n_withheld}; --allow-partial prints what could be scored, marked s"
     return Sheet(
-        headers=(*_BEFORE_MODELS, "Uniform", *columns, *_REFERENCE),
+        headers=(*_BEFORE_MODELS, "Uniform", *(name for group in names for name in group), *after),
         rows=tuple(rows),
-        printed=frozenset(range(len(_BEFORE_MODELS), len(_BEFORE_MODELS) + len(columns) + 2)),
+        printed=frozenset(range(first, end)),
         notes=(note,) if n_withheld else (),
+        beside=groups(range(first + 1, end, width), width),
     )
-
-
-def export_metrics(con: duckdb.DuckDBPyConnection) -> Sheet:
-    """Return every metric of every run and mode; an infinite value reads ``+∞`` in every form."""
-    result = con.execute("select * from metrics order by all")
-    headers = tuple(column[0] for column in result.description or ())
-    rows = tuple(
-        tuple(text(cell) if isinstance(cell, float) and math.isinf(cell) else cell for cell in row)
-        for row in result.fetchall()
-    )
-    return Sheet(headers, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +203,7 @@ class _Evaluation:
     tied_group: int | None
     cogniscore: float | None
     cogniscore_standin: float | None
+    se: float | None
     ci_low: float | None
     ci_high: float | None
     withheld_because: str | None
@@ -191,6 +212,11 @@ class _Evaluation:
     generation_id: str | None
     deviations: str | None
     trust_remote_code: bool
+
+    def printed(self, score: float | None, beside: Uncertainty | None) -> tuple[str | None, ...]:
+        """Return a composite and what stands beside it; an evaluation has one of the two at most."""
+        error = Error() if score is None else Error(self.se, self.ci_low, self.ci_high)
+        return (_two_decimals(score), *(error.beside(beside, _two_decimals) if beside else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +227,7 @@ class _Component:
     is_stand_in: bool
     value: float | None
     value_scored: float | None
+    error: Error
 
     @property
     def partial(self) -> str | None:
@@ -209,7 +236,10 @@ class _Component:
 
 
 def export_cogniscore(
-    con: duckdb.DuckDBPyConnection, models: Sequence[str] = (), allow_partial: bool = False
+    con: duckdb.DuckDBPyConnection,
+    models: Sequence[str] = (),
+    allow_partial: bool = False,
+    beside: Uncertainty | None = None,
 ) -> Sheet:
     """Return the CogniScore of every evaluation, by rank: one row per evaluation, one column per component.
 
@@ -225,6 +255,8 @@ def export_cogniscore(
     allow_partial
         Print a component without a score over the items that have one, which ends in ``s``; the composite
         stays empty.
+    beside
+        What stands in columns of its own after each component, the composite and the stand-in score.
 
     Raises
     ------
@@ -250,8 +282,10 @@ def export_cogniscore(
 
     components = con.execute(_COMPONENTS).fetchall()
     parts = {
-        (evaluation_id, component_id): _Component(*rest)
-        for evaluation_id, component_id, *rest in con.execute(_COMPONENT_SCORES).fetchall()
+        (evaluation_id, component_id): _Component(dataset_id, is_stand_in, value, value_scored, Error(*error))
+        for evaluation_id, component_id, dataset_id, is_stand_in, value, value_scored, *error in con.execute(
+            _COMPONENT_SCORES
+        ).fetchall()
     }
     n_withheld = 0
     rows: list[tuple[object, ...]] = []
@@ -263,7 +297,11 @@ def export_cogniscore(
         n_withheld += sum(
             part.value is None and part.partial is not None and not allow_partial for part in asked.values()
         )
-        cells = [_component_cell(published.get(name), allow_partial) for name, _ in components]
+        cells = [
+            cell
+            for name, _ in components
+            for cell in _with_error(published.get(name), allow_partial=allow_partial, beside=beside)
+        ]
         stand_ins = [
             f"{part.dataset_id} {_component_cell(part, allow_partial) or 'without a score'}"
             for part in asked.values()
@@ -276,10 +314,10 @@ def export_cogniscore(
                 each.model_id,
                 each.model_revision or None,
                 *cells,
-                _two_decimals(each.cogniscore),
+                *each.printed(each.cogniscore, beside),
                 _interval(each.ci_low, each.ci_high),
                 each.tied_group,
-                _two_decimals(each.cogniscore_standin),
+                *each.printed(each.cogniscore_standin, beside),
                 ", ".join(stand_ins) or None,
                 each.withheld_because,
                 each.context_tokens,
@@ -290,15 +328,26 @@ def export_cogniscore(
                 each.run_id,
             )
         )
-    labels = [label for _, label in components]
     note = f"partial scores withheld: {n_withheld}; --allow-partial prints what could be scored, marked s"
+    names = [*_BEFORE_COMPONENTS, *(label for _, label in components), *_AFTER_COMPONENTS]
     first = len(_BEFORE_COMPONENTS)
-    n_numbers = len(labels) + _AFTER_COMPONENTS.index("Stand-ins")
+    estimates = {
+        *range(first, first + len(components)),
+        names.index("CogniScore"),
+        names.index("Stand-in score"),
+    }
+    headers: list[str] = []
+    starts: list[int] = []
+    for place, name in enumerate(names):
+        if place in estimates:
+            starts.append(len(headers))
+        headers += [name, *(beside.headers(name) if beside and place in estimates else ())]
     return Sheet(
-        headers=(*_BEFORE_COMPONENTS, *labels, *_AFTER_COMPONENTS),
+        headers=tuple(headers),
         rows=tuple(rows),
-        printed=frozenset(range(first, first + n_numbers)),
+        printed=frozenset(range(first, headers.index("Stand-ins"))),
         notes=(note,) if n_withheld else (),
+        beside=groups(starts, 1 + len(beside.headers("")) if beside else 1),
     )
 
 
@@ -322,18 +371,31 @@ def write_export(path: Path, sheet: Sheet, form: Format, build: Build) -> Path:
     if path.exists() and not path.is_file():
         raise WrongUsage(f"{path}: expected a file, found a folder or device")
     content = render(sheet, form)
+    # a link stays a link
+    write_whole(path.resolve(), content)
+    return write_provenance(path, hashlib.sha256(content.encode()).hexdigest(), build)
+
+
+def write_provenance(path: Path, sha256: str, build: Build) -> Path:
+    """Write ``<name>.provenance.json`` beside an exported file; return its path.
+
+    Raises
+    ------
+    WrongUsage
+        If the file cannot be written there.
+    LakeUnusable
+        If the disk is full.
+    """
     provenance = path.with_name(f"{path.name}.provenance.json")
     statement = {
         "file": path.name,
-        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+        "sha256": sha256,
         "raw_sha256": build.raw_sha256,
         "project_sha256": build.project_sha256,
         "build_id": build.invocation_id,
         "built_at": build.finished_at,
         "coglake_version": coglake_version(),
     }
-    # a link stays a link
-    write_whole(path.resolve(), content)
     write_whole(provenance.resolve(), to_json(statement))
     return provenance
 
@@ -368,17 +430,33 @@ def matching(known: Sequence[str], model_of: Mapping[str, str], models: Sequence
             or [name for name in known if fnmatchcase(name, wanted) or fnmatchcase(model_of[name], wanted)]
         )
         if not matches:
-            close = get_close_matches(wanted, {*known, *model_of.values()}, n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"{len(known)} models are there"
-            raise WrongUsage(f"--models {wanted}: no such model; {hint}")
+            names = [*known, *model_of.values()]
+            close = near(wanted, names) or f"{len(known)} models are there"
+            raise WrongUsage(f"--models {wanted}: no such model; {close}")
         chosen += [name for name in matches if name not in chosen]
     return chosen
+
+
+def near(wanted: str, known: Iterable[str]) -> str | None:
+    """Return the names most like a wrong one as a question, or None if none is."""
+    close = get_close_matches(wanted, sorted(set(known)), n=3)
+    return f"did you mean {' or '.join(close)}?" if close else None
 
 
 def _component_cell(part: _Component | None, allow_partial: bool) -> str | None:
     if part is None:
         return None
     return _two_decimals(part.value) or (part.partial if allow_partial else None)
+
+
+def _with_error(
+    part: _Component | None, *, allow_partial: bool, beside: Uncertainty | None
+) -> tuple[str | None, ...]:
+    """Return the score of a component and what stands beside it; nothing stands beside an empty cell."""
+    cell = _component_cell(part, allow_partial)
+    error = Error() if part is None or cell is None else part.error
+    mark = "s" if part is not None and part.value is None else ""
+    return (cell, *(error.beside(beside, _two_decimals, mark) if beside else ()))
 
 
 def _two_decimals(value: float | None) -> str | None:

@@ -7,10 +7,12 @@ import duckdb
 from store.errors import CheckFailed, NothingToExport
 from store.export import matching
 from store.formats import Sheet
+from store.uncertainty import Error, Uncertainty, groups
 
 _REPORT = """
     select
-        run_id, model_id, model_revision, protocol, category, score_scored, se, floor, ceiling,
+        run_id, model_id, model_revision, protocol, category, score_scored, se, ci_low, ci_high,
+        floor, ceiling,
         n_tasks, n_planned, n_older_tasks, reason, floor_because
     from learning_report
     order by lower(model_id), model_id, run_id, array_position($categories, category)
@@ -23,13 +25,8 @@ _MIXED_SCORERS = """
     having count(distinct scorer_sha) > 1
     order by task_id
 """
-_HEADERS = (
-    "Model",
-    "Revision",
-    "Protocol",
-    "Category",
-    "Score",
-    "SE",
+_BEFORE_SCORE = ("Model", "Revision", "Protocol", "Category")
+_AFTER_SCORE = (
     "Floor",
     "Ceiling",
     "Tasks",
@@ -39,7 +36,8 @@ _HEADERS = (
     "No floor because",
     "Evaluation",
 )
-_FIRST_PRINTED, _N_PRINTED = 4, 7
+# floor, ceiling, and three counts
+_N_PRINTED_AFTER = 5
 
 
 def export_learning(
@@ -47,6 +45,7 @@ def export_learning(
     categories: Sequence[str],
     models: Sequence[str] = (),
     allow_partial: bool = False,
+    beside: Uncertainty | None = None,
 ) -> Sheet:
     """Return the Learning report: six rows per evaluation, one per category.
 
@@ -60,6 +59,9 @@ def export_learning(
         Models, evaluations, or shell patterns of either; empty for all.
     allow_partial
         Print what a category comes to over the tasks that have a value, if not all have; it ends in ``s``.
+    beside
+        What stands beside the score, and in forms for reading in its cell; if nothing is asked for, the
+        standard error in a column of its own.
 
     Raises
     ------
@@ -84,28 +86,49 @@ def export_learning(
     chosen = set(matching(list(model_of), model_of, models)) if models else set(model_of)
     rows: list[tuple[object, ...]] = []
     n_withheld = 0
-    for run_id, *named, score, se, floor, ceiling, n_tasks, n_planned, n_older, reason, no_floor in found:
+    for (
+        run_id,
+        *named,
+        score,
+        se,
+        low,
+        high,
+        floor,
+        ceiling,
+        n_tasks,
+        n_planned,
+        n_older,
+        why,
+        no_floor,
+    ) in found:
         if run_id not in chosen:
             continue
         # score, error, floor and ceiling are over the same tasks
         is_part = 0 < n_tasks < n_planned
         n_withheld += is_part and not allow_partial
-        shown = [
-            None if is_part and not allow_partial else _four_decimals(number)
-            for number in (score, se, floor, ceiling)
-        ]
-        if is_part:
-            shown = [None if number is None else f"{number}s" for number in shown]
-        rows.append((*named, *shown, n_tasks, n_planned, n_older, reason, no_floor, run_id))
+        mark = "s" if is_part else ""
+        printed = (
+            _four_decimals(score, mark),
+            *Error(se, low, high).beside(beside or Uncertainty.SE, _four_decimals, mark),
+            _four_decimals(floor, mark),
+            _four_decimals(ceiling, mark),
+        )
+        if is_part and not allow_partial:
+            printed = (None,) * len(printed)
+        rows.append((*named, *printed, n_tasks, n_planned, n_older, why, no_floor, run_id))
     note = f"partial scores withheld: {n_withheld}; --allow-partial prints what could be scored, marked s"
+    errors = beside.headers("Score") if beside else ("SE",)
+    first = len(_BEFORE_SCORE)
+    n_printed = 1 + len(errors) + _N_PRINTED_AFTER
     return Sheet(
-        headers=_HEADERS,
+        headers=(*_BEFORE_SCORE, "Score", *errors, *_AFTER_SCORE),
         rows=tuple(rows),
-        printed=frozenset(range(_FIRST_PRINTED, _FIRST_PRINTED + _N_PRINTED)),
+        printed=frozenset(range(first, first + n_printed)),
         notes=(note,) if n_withheld else (),
+        beside=groups([first], 1 + len(errors)) if beside else (),
     )
 
 
-def _four_decimals(value: float | None) -> str | None:
+def _four_decimals(value: float | None, mark: str = "") -> str | None:
     """Print a score, rounded as C's printf does; the only place where it is."""
-    return None if value is None else f"{value:.4f}"
+    return None if value is None else f"{value:.4f}{mark}"

@@ -2,8 +2,10 @@
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 from store.errors import LakeUnusable, WrongUsage
 
@@ -18,12 +20,29 @@ def write_whole(path: Path, content: str | bytes) -> None:
     LakeUnusable
         If the disk is full.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with replacing(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the name that a file is to be written under; without an error in between it becomes ``path``.
+
+    Raises
+    ------
+    WrongUsage
+        If the file cannot be written there.
+    LakeUnusable
+        If the disk is full.
+    """
+    # not named after the process: in a container the next one has the number of the one that was killed
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
-            file.flush()
+        # exclusively, so that two writers in one process never mix
+        temporary.open("xb").close()
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 
-# a spreadsheet reads a cell that begins with one of these as a formula
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""A spreadsheet reads a cell that begins with one of these as a formula."""
 
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|~&$"})
 _LATEX = str.maketrans(
@@ -24,6 +24,7 @@ _LATEX = str.maketrans(
         # after the \\ of the row before, these two would be read as its arguments
         "[": "{[}",
         "*": "{*}",
+        "±": r"$\pm$",
         **{character: f"\\{character}" for character in "&%_#${}"},
     }
 )
@@ -58,12 +59,16 @@ class Sheet:
         Positions of the columns that hold printed numbers and statuses: ``-0.25`` there is no formula.
     notes
         Sentences for the person who asked; they are no part of the table.
+    beside
+        Neighbouring columns that say one thing: positions of a value and of its standard error, or of a value
+        and both ends of its interval. Forms for reading show them as one.
     """
 
     headers: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     printed: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
+    beside: tuple[tuple[int, ...], ...] = ()
 
 
 def render(sheet: Sheet, form: Format) -> str:
@@ -72,13 +77,40 @@ def render(sheet: Sheet, form: Format) -> str:
         case Format.CSV:
             return _csv(sheet)
         case Format.MD:
-            return _markdown(sheet)
+            return _markdown(as_read(sheet))
         case Format.LATEX:
-            return _latex(sheet)
+            return _latex(as_read(sheet))
         case Format.JSON:
             return to_json(records(sheet))
         case Format.HTML:
-            return _html(sheet)
+            return _html(as_read(sheet))
+
+
+def as_read(sheet: Sheet) -> Sheet:
+    """Return a table as people read it: ``71.5 ± 1.0`` or ``71.5 [69.4, 73.6]`` in one cell."""
+    if not sheet.beside:
+        return sheet
+    group_of = {group[0]: group for group in sheet.beside}
+    inner = {index for group in sheet.beside for index in group[1:]}
+    kept = [index for index in range(len(sheet.headers)) if index not in inner]
+    return Sheet(
+        headers=tuple(sheet.headers[index] for index in kept),
+        rows=tuple(
+            tuple(_joined(*(row[i] for i in group_of.get(index, (index,)))) for index in kept)
+            for row in sheet.rows
+        ),
+        printed=frozenset(
+            place for place, index in enumerate(kept) if index in sheet.printed or index in group_of
+        ),
+        notes=sheet.notes,
+    )
+
+
+def _joined(value: object, *beside: object) -> object:
+    if not beside or value is None or None in beside:
+        return value
+    cells = [text(cell) for cell in beside]
+    return f"{text(value)} ± {cells[0]}" if len(cells) == 1 else f"{text(value)} [{', '.join(cells)}]"
 
 
 def text(value: object) -> str:
@@ -143,7 +175,7 @@ def _csv(sheet: Sheet) -> str:
 
 def _guarded(name: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would run as a formula."""
-    is_formula = name.startswith(_FORMULA_STARTS) and name not in ("+∞", "-∞")
+    is_formula = name.startswith(FORMULA_STARTS) and name not in ("+∞", "-∞")
     guarded = f"'{name}" if is_formula else name
     # the csv module does not quote a lone carriage return, which its own reader takes for a line's end
     return guarded.replace("\r\n", "\n").replace("\r", "\n")

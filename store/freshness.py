@@ -5,7 +5,7 @@ from pathlib import Path
 
 import duckdb
 
-from store.database import connect
+from store.database import connect, require_own_rows
 from store.errors import NothingToExport, StoreError
 from store.settings import Home
 
@@ -14,7 +14,7 @@ _BUILD_AGAIN = "run `coglake build`"
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One row of ``build_log``; times are UTC text."""
+    """One row of ``build_log``; times are UTC text. The last two are None of a build of an older version."""
 
     invocation_id: str
     is_full: bool
@@ -24,6 +24,8 @@ class Build:
     n_failed: int | None
     raw_sha256: str
     project_sha256: str
+    git_sha: str | None = None
+    manifest_sha256: str | None = None
 
 
 def builds(con: duckdb.DuckDBPyConnection) -> list[Build]:
@@ -40,9 +42,17 @@ def builds(con: duckdb.DuckDBPyConnection) -> list[Build]:
             status,
             n_failed,
             raw_sha256,
-            project_sha256
-        from build_log
-        order by started_at desc
+            project_sha256,
+            git_sha,
+            manifest_sha256
+        from (
+            select rowid as number, * from build_log
+            union all by name
+            -- columns that the log of an older version lacks
+            select null::varchar as git_sha, null::varchar as manifest_sha256 where false
+        )
+        -- the order of the builds, also where the clock was set back between them
+        order by number desc
         """
     ).fetchall()
     return [Build(*row) for row in rows]
@@ -55,7 +65,7 @@ def require_fresh(con: duckdb.DuckDBPyConnection, lake: Home, project: Path) -> 
     ------
     NothingToExport
         If there is none, if a later one failed or did not end, or if the raw rows or the project changed
-        since.
+        or the lake was moved since.
     """
     log = builds(con)
     last = log[0] if log else None
@@ -80,6 +90,7 @@ def require_fresh(con: duckdb.DuckDBPyConnection, lake: Home, project: Path) -> 
             f"only parts were built so far, last on {last.started_at}; {_BUILD_AGAIN} without --select"
         )
     built = log[full]
+    require_own_rows(con, lake)
     raw_sha256, project_sha256 = _fingerprints(con, lake, project)
     if raw_sha256 != built.raw_sha256:
         raise NothingToExport(

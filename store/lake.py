@@ -34,6 +34,8 @@ from store.settings import Home
 
 _RUN_ID = re.compile(r"[A-Za-z0-9._@-]{1,200}")
 _PART_NAME = re.compile(r"part-[0-9a-f]{64}\.parquet")
+# what a build reads of a table, whether it is named as it should be or not
+_READ_AS_ROWS = re.compile(r"run=.*|part-.*[.]parquet")
 _SCHEMA_RUN = "_schema"
 _TEMPORARY = ".tmp"
 
@@ -346,22 +348,41 @@ def verify(lake: Home, pinned_sha256: Mapping[str, str]) -> list[Finding]:
     named = [(path, _sha256_of(path), _restore(path)) for path in part_paths(lake)]
     for folder in _entries(lake.cache / "sha256"):
         named += [(path, path.name, fetch_again) for path in _entries(folder)]
-    with ThreadPoolExecutor(_N_HASHING_THREADS) as pool:
-        hashes = list(pool.map(_hash, (path for path, _, _ in named)))
-    findings = [
-        Finding(
-            path=str(path),
-            problem="the content is not the one the file is named for",
-            expected=f"sha256 {sha256}",
-            found=found,
-            advice=advice,
-        )
-        for (path, sha256, advice), found in zip(named, hashes, strict=True)
-        if found != f"sha256 {sha256}"
-    ]
+    findings = _changed(named)
     for path in part_paths(lake, "runs"):
         findings += _unpinned_sources(path, pinned_sha256)
     return [*findings, *_missing_parts(lake)]
+
+
+def changed_parts(paths: Sequence[Path]) -> list[Finding]:
+    """Hash parts again; one finding for each whose bytes are not those that it is named for."""
+    return _changed([(path, _sha256_of(path), _restore(path)) for path in paths])
+
+
+def require_sound(lake: Home) -> None:
+    """Make sure that every part is the one its name says, in the columns of its table.
+
+    A flipped bit is often read as another number, and one part in other columns changes the type of a
+    column for the whole table: neither is an error for DuckDB.
+
+    Raises
+    ------
+    LakeUnusable
+        If a part is not, or what lies beside the parts would be read as one; or if a folder of the lake
+        cannot be listed.
+    """
+    findings = [
+        *changed_parts(part_paths(lake)),
+        *(found for found in _foreign_entries(lake) if _READ_AS_ROWS.fullmatch(Path(found.path).name)),
+        *_unreadable_parts(lake),
+    ]
+    if findings:
+        first, *_ = findings
+        n_more = len({found.path for found in findings}) - 1
+        raise LakeUnusable(
+            f"{first.path}: {first.problem} (expected {first.expected}, found {first.found}); {first.advice}"
+            + (f"; `coglake doctor` and `coglake verify` name {n_more} more" if n_more else "")
+        )
 
 
 def doctor(lake: Home) -> list[Finding]:
@@ -590,6 +611,23 @@ def _entries(folder: Path) -> list[Path]:
 # --- checking ---
 
 
+def _changed(named: Sequence[tuple[Path, str, str]]) -> list[Finding]:
+    """Hash files again; each stands beside the hash that it is named for, and what to do if it is another."""
+    with ThreadPoolExecutor(_N_HASHING_THREADS) as pool:
+        hashes = list(pool.map(_hash, (path for path, _, _ in named)))
+    return [
+        Finding(
+            path=str(path),
+            problem="the content is not the one the file is named for",
+            expected=f"sha256 {sha256}",
+            found=found,
+            advice=advice,
+        )
+        for (path, sha256, advice), found in zip(named, hashes, strict=True)
+        if found != f"sha256 {sha256}"
+    ]
+
+
 def _hash(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -651,7 +689,17 @@ def _unwritable_folders(lake: Home) -> Iterator[Finding]:
 
 
 def _stray_temporary_files(lake: Home) -> Iterator[Finding]:
-    for path in (*_entries(lake.raw / _TEMPORARY), *_entries(lake.cache / _TEMPORARY)):
+    exported = (
+        path for path in _entries(lake.exports) if path.name.startswith(".") and path.suffix == ".tmp"
+    )
+    # where DuckDB puts what does not fit into memory
+    spilled = _entries(lake.database.with_name(f"{lake.database.name}.tmp"))
+    for path in (
+        *_entries(lake.raw / _TEMPORARY),
+        *_entries(lake.cache / _TEMPORARY),
+        *exported,
+        *spilled,
+    ):
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -662,7 +710,7 @@ def _stray_temporary_files(lake: Home) -> Iterator[Finding]:
             problem="a command was stopped and left this temporary file, or is writing it now",
             expected="no file while nothing is written or fetched",
             found=f"{status.st_size} bytes, last written {minutes:.0f} min ago",
-            advice="delete it once no import or generation is running: it never became part of the lake",
+            advice="delete it once no command is running: it never became part of the lake",
         )
 
 

@@ -76,6 +76,8 @@ class Source(BaseModel):
         As upstream states it, or ``none stated``.
     gated
         True if upstream hands the files only to an account that accepted its terms.
+    private
+        True if the rows may not be handed on for another reason, which the description gives.
     files
         Every file that the project reads.
     """
@@ -89,6 +91,7 @@ class Source(BaseModel):
     licence: Annotated[str, Field(strict=True, min_length=1)]
     description: Annotated[str, Field(strict=True, min_length=1)]
     gated: Annotated[bool, Field(strict=True)] = False
+    private: Annotated[bool, Field(strict=True)] = False
     files: Annotated[tuple[PinnedFile, ...], Field(min_length=1)]
 
     @field_validator("id")
@@ -141,9 +144,19 @@ class Source(BaseModel):
         sizes = [file.bytes for file in self.files if file.bytes is not None]
         return sum(sizes) if len(sizes) == self.n_files else None
 
+    @property
+    def is_restricted(self) -> bool:
+        """Tell whether raw text of the source may not be handed on."""
+        return self.gated or self.private
+
+    @property
+    def address(self) -> str:
+        """The upstream at any revision, such as ``github://owner/repo``."""
+        return f"{_SCHEMES[self.kind]}{self.repo}"
+
     def uri(self, file: PinnedFile) -> str:
         """Return the name of ``file`` in messages and raw rows, such as ``github://owner/repo@rev/path``."""
-        return f"{_SCHEMES[self.kind]}{self.repo}@{self.revision}/{file.path}"
+        return f"{self.address}@{self.revision}/{file.path}"
 
     def mirror_path(self, file: PinnedFile) -> str:
         """Return where a mirror keeps ``file``, such as ``github/owner/repo/rev/path``."""

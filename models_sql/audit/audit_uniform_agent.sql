@@ -41,6 +41,7 @@ compared as (
         metrics.n,
         metrics.n_clusters,
         metrics.value - exact.value as difference,
+        metrics.se_reason,
         (metrics.value - exact.value) / nullif(metrics.se, 0) as z,
         modes.is_played as is_sampled,
         metrics.reason
@@ -78,7 +79,7 @@ judged as (
         end as agrees,
         case
             when played is null then coalesce(reason, 'the run holds no rows for ' || metric)
-            when is_sampled and se is null then 'one episode has no standard error'
+            when is_sampled and se is null then se_reason
         end as reason
     from compared
 

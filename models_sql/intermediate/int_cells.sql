@@ -40,7 +40,9 @@ runs as (
                     )
                     || coalesce(' (' || protocol || ')', '')
             else model_id
-        end as column_id
+        end as own_name,
+        -- a model may be called as one of the two columns that are no model's
+        own_name || case when own_name in ('uniform', 'reference') then ' (model)' else '' end as column_id
     from {{ ref('stg_runs') }}
     where
         kind in ('archived', 'human', 'model')
@@ -169,6 +171,9 @@ run_cells as (
         metrics.value,
         metrics.value_scored,
         metrics.se,
+        metrics.ci_low,
+        metrics.ci_high,
+        coalesce(metrics.n_clusters, 0) as n_clusters,
         case
             when cell_runs.run_id is null then 'n.e.'
             when metrics.value is not null then 'complete'
@@ -210,6 +215,9 @@ uniform_cells as (
         uniform.value,
         uniform.value as value_scored,
         cast(null as double) as se,
+        cast(null as double) as ci_low,
+        cast(null as double) as ci_high,
+        cast(0 as bigint) as n_clusters,
         case when uniform.value is null then 'n.e.' else 'complete' end as status,
         cast(0 as bigint) as n_planned,
         cast(0 as bigint) as n_scored,
@@ -305,6 +313,9 @@ printed_cells as (
         scorer_sha,
         value_scored,
         se,
+        ci_low,
+        ci_high,
+        n_clusters,
         coalesce(
             {{ printed('value', 'decimals') }}, {{ printed('value_scored', 'decimals') }} || 's', status
         ) as printed_partial,

@@ -45,6 +45,7 @@ cogniscore as (
         composites.withheld_because,
         composites.cogniscore_standin,
         composites.standin_datasets,
+        composites.se,
         composites.ci_low,
         composites.ci_high,
         composites.context_tokens,

@@ -76,6 +76,12 @@ planned as (
         tasks.category,
         tasks.task_id,
         scores.value,
+        scores.value_count_as_wrong,
+        scores.se,
+        scores.se_reason,
+        scores.lowest_value,
+        scores.highest_value,
+        scores.n_clusters,
         scores.n_planned as n_instances,
         scores.n_scored,
         scores.scorer_sha,
@@ -116,6 +122,8 @@ totals as (
         count(*) filter (where value is not null and is_older) as n_older_tasks,
         bool_or(is_asked) as is_asked,
         list(value order by value) filter (where value is not null) as task_values,
+        list(value_count_as_wrong order by value_count_as_wrong) as task_values_count_as_wrong,
+        count(value_count_as_wrong) as n_tasks_count_as_wrong,
         list(floor order by floor) filter (where value is not null and floor is not null) as floors,
         coalesce(
             list(ceiling order by ceiling) filter (where value is not null), list(ceiling order by ceiling)
@@ -136,15 +144,69 @@ means as (
     select
         *,
         list_aggregate(task_values, 'fsum') / len(task_values) as score_scored,
+        list_aggregate(task_values_count_as_wrong, 'fsum') / n_planned as score_count_as_wrong,
         list_aggregate(floors, 'fsum') / len(floors) as floor_scored,
         list_aggregate(ceilings, 'fsum') / len(ceilings) as ceiling
     from totals
 
 ),
 
+errors as (
+
+    -- tasks are declared and not drawn: the error of their mean is that of their instances
+    select
+        evaluation_id,
+        category,
+        cast(sum(n_clusters) as bigint) as n_clusters,
+        case when count(se) = count(*) then sqrt({{ ordered_sum('power(se, 2)') }}) / count(*) end as se,
+        {{ joint_degrees_of_freedom('power(se, 2)', '(n_clusters - 1)') }} as degrees_of_freedom,
+        min(lowest_value) as lowest_value,
+        max(highest_value) as highest_value,
+        min(task_id) filter (where se is null) as first_without_se,
+        arg_min(se_reason, task_id) filter (where se is null) as first_se_reason
+    from planned
+    where value is not null
+    group by evaluation_id, category
+
+),
+
+judged as (
+
+    select
+        means.*,
+        coalesce(errors.n_clusters, 0) as n_clusters,
+        errors.se as found_se,
+        errors.degrees_of_freedom,
+        coalesce(
+            errors.first_without_se || ': ' || errors.first_se_reason,
+            {{ no_error_because(
+                'means.score_scored',
+                'errors.n_clusters',
+                'errors.se',
+                'errors.lowest_value',
+                'errors.highest_value',
+            ) }}
+        ) as se_reason
+    from means
+    left join errors
+        on
+            means.evaluation_id = errors.evaluation_id
+            and means.category = errors.category
+
+),
+
+estimated as (
+
+    select
+        *,
+        case when se_reason is null then found_se end as se
+    from judged
+
+),
+
 report as (
 
-    -- strict: a score needs every task that the manifest declares
+    -- strict: a score needs every task that the manifest declares; the other policy needs them to be asked
     select
         evaluation_id as run_id,
         model_id,
@@ -153,7 +215,12 @@ report as (
         category,
         case when n_tasks = n_planned then score_scored end as score,
         score_scored,
-        {{ standard_error('task_values', 'score_scored') }} as se,
+        case when n_tasks_count_as_wrong = n_planned then score_count_as_wrong end as score_count_as_wrong,
+        se,
+        {{ interval_end('-', 'score_scored', 'se', 'degrees_of_freedom') }} as ci_low,
+        {{ interval_end('+', 'score_scored', 'se', 'degrees_of_freedom') }} as ci_high,
+        se_reason,
+        n_clusters,
         case when len(floors) = n_tasks then floor_scored end as floor,
         case
             when n_tasks = 0 then 'no task has a score'
@@ -178,7 +245,7 @@ report as (
         case
             when rule_shas is not null then sha256(rule_shas || '{{ model_sha() }}')
         end as scorer_sha
-    from means
+    from estimated
 
 )
 

@@ -22,7 +22,7 @@ found as (
 
     select
         regexp_extract(file, '([^/]+)/run=[^/]+/part-[^/]+$', 1) as raw_table,
-        regexp_extract(file, 'run=([^/]+)/part-[^/]+$', 1) as run_id,
+        {{ part_run('file') }} as run_id,
         regexp_extract(file, 'part-([0-9a-f]{64})[.]parquet$', 1) as sha256,
         {{ part_id('file') }} as part_id
     from files

@@ -10,24 +10,12 @@ scores as (
 
 spreads as (
 
-    -- items of one weight and no cluster are all alike exactly if each part has one value
     select
         evaluation_id,
         component_id,
         metric,
-        bool_or(lowest < highest) as is_any_different
-    from (
-        select
-            evaluation_id,
-            component_id,
-            metric,
-            stratum,
-            min(value) as lowest,
-            max(value) as highest
-        from {{ ref('int_cognirank_items') }}
-        where cluster_id = item_id
-        group by evaluation_id, component_id, metric, stratum
-    )
+        min(value) < max(value) as is_any_different
+    from {{ ref('int_cognirank_items') }}
     group by evaluation_id, component_id, metric
 
 )

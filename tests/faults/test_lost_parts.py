@@ -31,6 +31,8 @@ def test_the_same_rows_in_other_bytes_are_not_counted_twice(tmp_path, demo_lake,
     other = folder / "other"
     pq.write_table(pq.read_table(part, partitioning=None), other, compression="snappy")
     other.rename(folder / f"part-{hashlib.sha256(other.read_bytes()).hexdigest()}.parquet")
+    # and what somebody copied into the folder of another run, under the hash that a run names
+    shutil.copy(part, folder_of(lake, "steps", "RestlessBandit-demo-greedy"))
     built(lake, project, full_refresh=True)
     assert mart_hashes(lake) == mart_hashes(demo_lake)
 

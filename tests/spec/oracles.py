@@ -11,7 +11,7 @@ import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
@@ -102,7 +102,10 @@ def by_episode(answers: Iterable[Answer]) -> dict[str, list[float]]:
 
 
 def clustered_se_of_mean(episodes: Mapping[str, Sequence[float]]) -> float | None:
-    """Return sqrt(G/(G-1) sum over episodes of (sum of deviations)^2) / n; None for a single episode."""
+    """Return sqrt(G/(G-1) sum over episodes of (sum of deviations)^2) / n; None for a single episode.
+
+    None, too, where the sums of episodes agree although the values in them differ.
+    """
     n_clusters, n = len(episodes), sum(map(len, episodes.values()))
     if n_clusters < 2:
         return None
@@ -110,6 +113,8 @@ def clustered_se_of_mean(episodes: Mapping[str, Sequence[float]]) -> float | Non
     squares = sum(
         (sum(Fraction(value) for value in values) - len(values) * mean) ** 2 for values in episodes.values()
     )
+    if squares == 0 and len({value for values in episodes.values() for value in values}) > 1:
+        return None
     return math.sqrt(Fraction(n_clusters, n_clusters - 1) * squares) / n
 
 
@@ -364,19 +369,29 @@ def urn(text: str | bytes, *, is_human: bool = False) -> dict[str, Expected | No
     return {
         "posterior_mae": mean(strict),
         "posterior_score": mean(clipped),
-        "posterior_score_trimmed": mean(trimmed(clipped)),
+        "posterior_score_trimmed": trimmed_mean(clipped),
         **belief_weights(urns),
     }
 
 
-def trimmed(scores: Sequence[Answer]) -> list[Answer]:
-    """Keep the scores whose error lies strictly below the 95th percentile of the errors."""
+def trimmed_mean(scores: Sequence[Answer]) -> Expected | None:
+    """Mean of the scores whose error lies strictly below the 95th percentile of the errors.
+
+    Its standard error is that of the Winsorised scores, over the share that is kept (Tukey and McLaughlin,
+    1963).
+    """
     scored = [score for score in scores if score.value is not None]
     if not scored:
-        return list(scores)
+        return mean(scores)
     cut = percentile([score.value for score in scored], TRIMMED_SHARE)
     # a report that has no score stays missing
-    return [score for score in scores if score.value is None or score.value > cut]
+    kept = mean([score for score in scores if score.value is None or score.value > cut])
+    if kept is None:
+        return None
+    whole = mean([Answer(score.episode, max(score.value, cut)) for score in scored])
+    is_spread = kept.n_scored > 0 and whole.se is not None
+    se = whole.se * whole.n_scored / kept.n_scored if is_spread else None
+    return replace(kept, se=se, n_clusters=whole.n_clusters)
 
 
 def logit(p: float) -> float:
@@ -437,7 +452,8 @@ def least_squares(
 ) -> tuple[tuple[float, float], np.ndarray | None] | None:
     """Solve the normal equations in exact arithmetic; None if the two predictors are proportional.
 
-    The covariance is the cluster sandwich with the factor G/(G-1); None for a single cluster.
+    The covariance is the cluster sandwich with the factor G/(G-1); None for a single cluster, and where
+    reports differ and all follow exactly.
     """
     exact = [(run, Fraction(x), Fraction(z), Fraction(y)) for run, x, z, y in usable]
     xx = sum(x * x for _, x, _, _ in exact)
@@ -451,11 +467,15 @@ def least_squares(
         return None
     prior, likelihood = (zz * xy - xz * zy) / determinant, (xx * zy - xz * xy) / determinant
     pulls: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(2))
+    yy = sum(y * y for *_, y in exact)
+    is_exact = True
     for run, x, z, y in exact:
         residual = y - prior * x - likelihood * z
+        # logits are rounded
+        is_exact &= residual * residual <= yy / 10**24
         pulls[run] += np.array([float(x * residual), float(z * residual)])
     covariance = None
-    if len(pulls) > 1:
+    if len(pulls) > 1 and not (is_exact and len({y for *_, y in exact}) > 1):
         bread = np.array([[float(zz), float(-xz)], [float(-xz), float(xx)]]) / float(determinant)
         meat = sum(np.outer(pull, pull) for pull in pulls.values())
         covariance = len(pulls) / (len(pulls) - 1) * bread @ meat @ bread
@@ -517,8 +537,8 @@ def stay_interaction(stays: Sequence[Stay]) -> Expected | None:
             pulls[stay.run] += STAY_CONTRAST[cell] * (stay.is_stay - means[cell]) / len(members)
     n_clusters = len(pulls)
     se = None
-    if is_whole and n_clusters > 1:
-        squares = sum(pull**2 for pull in pulls.values())
+    squares = sum(pull**2 for pull in pulls.values())
+    if is_whole and n_clusters > 1 and (squares > 0 or len({stay.is_stay for stay in stays}) == 1):
         se = math.sqrt(Fraction(n_clusters, n_clusters - 1) * squares)
     return Expected(
         value_scored=float(sum(STAY_CONTRAST[cell] * means[cell] for cell in cells)) if is_whole else None,

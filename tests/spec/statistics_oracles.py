@@ -1,7 +1,8 @@
-"""CogniScore, its standard errors and its comparisons once more, in plain Python from the values of items.
+"""Values, standard errors, intervals and comparisons once more, from the values of items.
 
-Nothing here comes from store, ingest, generate or models_sql, and nothing but :func:`named_draws` says how
-the project draws. Scores are exact fractions; the bootstrap of :func:`replicates` takes draws of its own.
+CogniScore is in plain Python; estimates of one value are those of statsmodels and SciPy. Nothing here comes
+from store, ingest, generate or models_sql, and nothing but :func:`named_draws` says how the project draws.
+Scores are exact fractions; the bootstrap of :func:`replicates` takes draws of its own.
 """
 
 import hashlib
@@ -10,9 +11,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import statsmodels.api as sm
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 WEIGHTS = {"smolcua": 30, "marc": 25, "procedural_pile": 25, "ttm": 15}
@@ -126,3 +129,92 @@ def tied_groups(n: int, differs: Mapping[tuple[int, int], bool]) -> list[int]:
             leader = place
         groups.append((groups[-1] if place else 0) + (leader == place))
     return groups
+
+
+# ---- one value ----
+
+
+class Estimate(NamedTuple):
+    """A value with its standard error and 95 % interval; None where there is none."""
+
+    value: float
+    se: float | None
+    low: float | None
+    high: float | None
+    n_clusters: int
+
+
+def clustered(
+    values: ArrayLike, weights: ArrayLike, clusters: Sequence[str], predictors: ArrayLike | None = None
+) -> tuple[Any, int]:
+    """Return statsmodels' weighted least squares, and how many clusters there are.
+
+    Without predictors a constant is fitted. The covariance is robust to dependence within clusters.
+    """
+    groups = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    n_clusters = int(groups.max()) + 1
+    observed = np.asarray(values, dtype=float)
+    x = np.ones((len(observed), 1)) if predictors is None else np.asarray(predictors, dtype=float)
+    # its correction has a factor for the number of predictors, which is no part of ours
+    fit = sm.WLS(observed, x, weights=np.asarray(weights, dtype=float)).fit(
+        cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False}
+    )
+    return fit, n_clusters
+
+
+def corrected(n_clusters: int) -> float:
+    """Return the factor of a standard error of so many clusters."""
+    return math.sqrt(n_clusters / (n_clusters - 1))
+
+
+def mean_of(
+    values: Sequence[float], weights: Sequence[float], clusters: Sequence[str], scale: float = 1
+) -> Estimate:
+    """Return the weighted mean; no error with one cluster, nor where clusters agree and values do not."""
+    if len(set(clusters)) == 1:
+        return Estimate(scale * float(np.average(values, weights=weights)), None, None, None, 1)
+    fit, n_clusters = clustered(values, weights, clusters)
+    value = float(fit.params[0])
+    se = corrected(n_clusters) * float(fit.bse[0])
+    weighed = [v for v, w in zip(values, weights, strict=True) if w > 0]
+    if min(weighed) == max(weighed):
+        se = 0.0
+    elif se <= 1e-12 * abs(value):
+        return Estimate(scale * value, None, None, None, n_clusters)
+    half = float(stats.t(n_clusters - 1).ppf(0.975)) * se
+    return Estimate(scale * value, scale * se, scale * (value - half), scale * (value + half), n_clusters)
+
+
+def trimmed_mean_of(values: Sequence[float], clusters: Sequence[str], share: float) -> Estimate:
+    """Return the mean of what is above the quantile at ``share``, with the Winsorised standard error."""
+    observed = np.asarray(values, dtype=float)
+    cut = np.quantile(observed, share)
+    kept = observed[observed > cut]
+    whole = mean_of(list(np.maximum(observed, cut)), [1.0] * len(observed), clusters)
+    if whole.se is None:
+        return whole._replace(value=float(kept.mean()))
+    se = whole.se * len(observed) / len(kept)
+    half = float(stats.t(whole.n_clusters - 1).ppf(0.975)) * se
+    value = float(kept.mean())
+    return Estimate(value, se, value - half, value + half, whole.n_clusters)
+
+
+def coefficient_of(
+    observed: ArrayLike, predictors: ArrayLike, contrast: Sequence[float], clusters: Sequence[str]
+) -> Estimate:
+    """Return a contrast of the coefficients of ordinary least squares."""
+    fit, n_clusters = clustered(observed, np.ones(len(np.asarray(observed))), clusters, predictors)
+    test = fit.t_test(np.asarray(contrast, dtype=float))
+    value, se = float(test.effect.item()), corrected(n_clusters) * float(test.sd.item())
+    half = float(stats.t(n_clusters - 1).ppf(0.975)) * se
+    return Estimate(value, se, value - half, value + half, n_clusters)
+
+
+def mean_of_two_means(one: Sequence[float], other: Sequence[float]) -> Estimate:
+    """Return the mean of two independent means: half of Welch's comparison of one with minus the other."""
+    welch = stats.ttest_ind(one, [-value for value in other], equal_var=False)
+    interval = welch.confidence_interval(0.95)
+    value = (math.fsum(one) / len(one) + math.fsum(other) / len(other)) / 2
+    return Estimate(
+        value, float(value / welch.statistic), interval.low / 2, interval.high / 2, len(one) + len(other)
+    )

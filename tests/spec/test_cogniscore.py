@@ -353,6 +353,43 @@ def test_standard_errors_are_those_of_parts_and_families(fixture_lake, name):
     assert found["n_clusters"] == (55 if name == "procedural_pile" else len(items))
 
 
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_intervals_of_components_are_those_of_independent_parts(fixture_lake, name):
+    rows = query(
+        fixture_lake,
+        "select * from cognirank_scores where is_primary and evaluation_id in ('ada', 'eve') and component_id = $1",
+        name,
+    )
+    for row in rows:
+        parts = oracle.strata(PUBLISHED[name].answered(DRAWN[row["model_id"].removeprefix("hub/")][name]))
+        # Welch's degrees of freedom for the mean of several independent means
+        squares = [oracle.standard_error(part) ** 2 for part in parts.values()]
+        dfs = [len(oracle.clusters(part)) - 1 for part in parts.values()]
+        df = sum(squares) ** 2 / sum(square**2 / n for square, n in zip(squares, dfs, strict=True))
+        se = math.sqrt(sum(squares)) / len(parts)
+        assert row["se"] == approx(se, rel=1e-9)
+        low, high = stats.t(df).interval(0.95, row["value"], se)
+        assert (row["ci_low"], row["ci_high"]) == (approx(low, rel=1e-9), approx(high, rel=1e-9))
+        assert row["value_count_as_wrong"] == row["value"]
+
+
+@pytest.mark.parametrize("model", ["ada", "dot", "fixture"])
+def test_the_error_of_a_composite_follows_from_its_weights_and_agrees_with_its_bootstrap(fixture_lake, model):
+    errors = {
+        row["component_id"]: row["se"]
+        for row in query(
+            fixture_lake, "select * from cognirank_scores where is_primary and evaluation_id = $1", model
+        )
+    }
+    expected = math.hypot(*(oracle.WEIGHTS[name] * errors[name] for name in errors)) / oracle.WEIGHT_SUM
+    assert cogniscore(fixture_lake, model)["se"] == approx(expected, rel=1e-12)
+    [row] = query(
+        fixture_lake, "select replicates from int_cognirank_composites where evaluation_id = $1", model
+    )
+    # the SD of 2,000 replicates is known to 1.6 %, and a bootstrap of n clusters lacks the factor n / (n - 1)
+    assert np.std(row["replicates"]) == approx(expected, rel=0.06)
+
+
 def test_every_normalisation_and_answer_rule_is_there_and_one_of_each_counts(fixture_lake):
     rows = query(
         fixture_lake,

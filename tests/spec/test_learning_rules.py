@@ -932,6 +932,7 @@ def test_a_task_has_a_score_only_if_every_planned_instance_has_one(cases):
     assert rows["wrong_1"]["n_planned"] == len(CASES["what went wrong"][1])
     assert (rows["wrong_1"]["n_scored"], rows["wrong_1"]["n_too_long"]) == (0, 1)
     assert f"0 of {rows['wrong_1']['n_planned']} instances have a score" in rows["wrong_1"]["reason"]
+    assert (rows["wrong_1"]["value_count_as_wrong"], rows["wrong_1"]["se_reason"]) == (0, "there is no value")
     values = [expected for _, expected in CASES["concept"][1].values()]
     assert rows["concept_1"]["value"] == approx(sum(values) / len(values))
     assert rows["concept_1"]["reason"] is None
@@ -955,11 +956,14 @@ def test_a_category_has_a_score_only_if_all_declared_tasks_do(cases):
     whole = rows["observational_learning"]
     # tasks of 3/4 and 1
     assert (whole["score"], whole["n_tasks"], whole["n_planned"]) == (approx(7 / 8), 2, 2)
-    assert whole["se"] == approx((2 * (1 / 8) ** 2 / 1 / 2) ** 0.5)
+    # two instances of 1 and 1/2, whose mean has an error of 1/4, and two of 1 and 1, whose mean has none
+    assert whole["se"] == approx((0.25**2 + 0**2) ** 0.5 / 2)
+    assert (whole["n_clusters"], whole["score_count_as_wrong"]) == (4, whole["score"])
     assert (whole["n_episodes"], whole["n_episodes_planned"], whole["reason"]) == (4, 4, None)
     part = rows["language_learning"]
     assert (part["score"], part["score_scored"], part["n_tasks"], part["n_planned"]) == (None, 1 / 4, 1, 2)
     assert part["reason"] == "1 of 2 tasks have a score, the first without: part_2: not asked"
+    assert part["score_count_as_wrong"] is None  # what was not asked is no wrong answer
     unasked = rows["runtime_rl"]
     assert (unasked["score"], unasked["n_tasks"]) == (None, 0)
     assert unasked["reason"] == "no task of the category was asked"

@@ -46,6 +46,7 @@ class Snapshot:
     scored: str
     rows: Mapping[tuple[str, str], int]  # (rule, part) -> number of item scores
     shas: Mapping[str, frozenset[str]]  # rule -> versions in use
+    replaced: Mapping[str, int]  # version of a rule that is kept beside the current one -> number of verdicts
     raw: Mapping[str, str]
     compiled: Mapping[str, str]  # rule -> SQL that was run
 
@@ -53,6 +54,7 @@ class Snapshot:
 def snapshot(lake: Home) -> Snapshot:
     counts = query(lake, "select rule, part_id, count(*) as n from int_scored group by all")
     versions = query(lake, "select rule, scorer_sha from int_scored group by all")
+    kept = "select scorer_sha, count(*) as n from score_versions where not is_current group by all"
     compiled = lake.root / "target" / "compiled" / "coglake" / SCORED
     return Snapshot(
         marts=mart_hashes(lake),
@@ -62,6 +64,7 @@ def snapshot(lake: Home) -> Snapshot:
             rule: frozenset(row["scorer_sha"] for row in versions if row["rule"] == rule)
             for rule in {row["rule"] for row in versions}
         },
+        replaced={row["scorer_sha"]: row["n"] for row in query(lake, kept)},
         raw=raw_hashes(lake),
         compiled={
             path.stem.removeprefix("int_scored__"): path.read_text() for path in compiled.glob("*.sql")
@@ -136,6 +139,8 @@ def test_a_build_with_nothing_new_changes_no_mart_and_scores_nothing(growth):
     assert growth.again.scored == growth.first.scored
     assert scored_again(growth.again, growth.first) == set()
     assert growth.again.raw == growth.first.raw
+    # and no row of one version is kept twice, also where all are scored anew
+    assert growth.again.replaced == growth.committed.replaced == growth.refreshed.replaced == {}
 
 
 def test_rows_of_a_run_that_was_never_finished_are_not_scored(growth):
@@ -183,6 +188,15 @@ class Edits:
     changed_values: Mapping[str, float]
     columns: frozenset[str]
     n_without_new_column: int
+
+
+def n_verdicts(before: Snapshot, rules: set[str]) -> dict[str, int]:
+    """Return how many verdicts the versions of some rules gave."""
+    return {
+        sha: sum(n for (rule, _), n in before.rows.items() if rule == each)
+        for each in rules
+        for sha in before.shas[each]
+    }
 
 
 def values(lake: Home, metric: str) -> dict[str, float]:
@@ -284,6 +298,7 @@ def test_changed_answers_change_the_version_of_every_rule_that_reads_them_and_of
     assert {"credited_choice", "report_error", "clipped_report_score"} <= reading
     changed = {rule for rule, shas in after.shas.items() if shas.isdisjoint(before.shas[rule])}
     assert changed == reading
+    assert after.replaced == n_verdicts(before, changed)
     assert {rule: len(shas) for rule, shas in after.shas.items()} == dict.fromkeys(after.shas, 1)
     assert after.rows == before.rows
 
@@ -299,6 +314,8 @@ def test_a_changed_rule_of_reading_changes_the_version_of_every_rule_that_reads_
     reads = {rule for rule, sql in after.compiled.items() if '"int_answers"' in sql and rule in after.shas}
     assert {rule for rule, shas in after.shas.items() if shas.isdisjoint(before.shas[rule])} == reads
     assert after.rows == before.rows
+    # what was said of answers as they were read before can still be asked
+    assert after.replaced == n_verdicts(before, reads)
 
 
 # ---- threads, time zones, order of arrival ----
@@ -405,5 +422,5 @@ def test_all_marts_are_hashed(project):
     models = {
         path.stem for folder in ("marts", "audit") for path in (project / "models_sql" / folder).glob("*.sql")
     }
-    # which grows with every build
-    assert set(MARTS) == models - {"audit_score_history"}
+    # which grow with builds, and with changes of rules
+    assert set(MARTS) == models - {"audit_score_history", "score_versions"}

@@ -37,6 +37,10 @@ COMMANDS = (
     "import",
     "fit",
     "build",
+    "lock",
+    "trace",
+    "diff",
+    "compare",
     "export",
     "sql",
     "status",
@@ -47,10 +51,11 @@ COMMANDS = (
 TABLE_3 = """
     create table s1cogbench_modes as
     select 'cue' as mode_id, 1 as display_order, null as variant_of, 'Evidence' as domain,
-        'Cue | judgment' as label, 'Human NLL' as primary_target, 'lower' as direction;
+        'Cue | judgment' as label, 'Human NLL' as primary_target, 'lower' as direction, 3 as decimals;
     create table s1cogbench_references as
     select 'cue' as mode_id, '†' as reference_mark, 'human fit' as reference_type;
     create table table_3 as
+    select *, null::double as se, null::double as ci_low, null::double as ci_high
     from (values
         ('cue', 'uniform', 'uniform', null, 2.197::double, 'complete', '2.197', null, 'a'),
         ('cue', 'org/model,1', 'model', 'org/model', 'inf', 'complete', '+∞', null, 'a'),
@@ -440,6 +445,8 @@ def test_export_json_says_where_the_file_is(built, tmp_path):
     [
         (["table3", "--models", "haf"], 2),
         (["metrics", "--models", "half"], 2),
+        (["table3", "--modes", "cue"], 2),
+        (["table3", "--with", "luck"], 2),
         (["table3", "-o", "-", "--json"], 2),
         (["table3", "-o", "."], 2),
     ],
@@ -451,24 +458,24 @@ def test_export_refusals(built, arguments, code):
 def test_export_of_cogniscores_takes_models_and_partial_components(built, monkeypatch):
     asked = []
 
-    def export_cogniscore(con, models, allow_partial):
-        asked.append((list(models), allow_partial))
+    def export_cogniscore(con, models, allow_partial, beside):
+        asked.append((list(models), allow_partial, beside))
         return Sheet(("Model", "CogniScore"), (("org/model", None),), notes=("a component is partial",))
 
     monkeypatch.setattr(store.export, "export_cogniscore", export_cogniscore)
-    arguments = ("--models", "org/*", "--allow-partial", "--format", "json", "-o", "-")
+    arguments = ("--models", "org/*", "--allow-partial", "--with", "ci", "--format", "json", "-o", "-")
     result = coglake("export", "cogniscore", *arguments)
 
     assert json.loads(result.stdout) == [{"Model": "org/model", "CogniScore": None}]
     assert result.stderr == "a component is partial\n"
-    assert asked == [(["org/*"], True)]
+    assert asked == [(["org/*"], True, "ci")]
 
 
 def test_export_of_learning_takes_models_and_partial_categories(built, monkeypatch):
     asked = []
 
-    def export_learning(con, categories, models, allow_partial):
-        asked.append((len(categories), list(models), allow_partial))
+    def export_learning(con, categories, models, allow_partial, beside):
+        asked.append((len(categories), list(models), allow_partial, beside))
         return Sheet(("Model", "Score"), (("org/model", None),), notes=("a category is partial",))
 
     monkeypatch.setattr(store.export_learning, "export_learning", export_learning)
@@ -476,7 +483,7 @@ def test_export_of_learning_takes_models_and_partial_categories(built, monkeypat
 
     assert result.stdout.splitlines()[0] == "Model,Score"
     assert result.stderr == "a category is partial\n"
-    assert asked == [(6, ["org/*"], True)]
+    assert asked == [(6, ["org/*"], True, None)]
 
 
 def test_grade_passes_the_models_on(lake, monkeypatch):

@@ -10,10 +10,12 @@ import duckdb
 import pytest
 
 from store.errors import CheckFailed, LakeUnusable, NothingToExport, WrongUsage
-from store.export import export_metrics, export_table3, write_export
+from store.export import export_table3, write_export
+from store.export_metrics import export_metrics
 from store.formats import Format, Sheet, render, to_json
 from store.freshness import Build, require_fresh
 from store.settings import Home
+from store.uncertainty import Uncertainty
 
 PUBLISHED_HEADERS = ("Domain", "Task mode", "Primary target", "Better direction", "Uniform")
 
@@ -25,30 +27,35 @@ def con():
         con.execute(
             """
             create table s1cogbench_modes as from (values
-                ('urn', 2, null, 'Evidence', 'Bayesian urn', 'Posterior MAE', 'lower'),
-                ('other_cue', 3, 'cue', 'Evidence', 'Other data', 'Human NLL', 'lower'),
-                ('cue', 1, null, 'Evidence', 'Multiple-cue judgment', 'Human NLL', 'lower')
-            ) as t(mode_id, display_order, variant_of, domain, label, primary_target, direction);
+                ('urn', 2, null, 'Evidence', 'Bayesian urn', 'Posterior MAE', 'lower', 3),
+                ('other_cue', 3, 'cue', 'Evidence', 'Other data', 'Human NLL', 'lower', 3),
+                ('cue', 1, null, 'Evidence', 'Multiple-cue judgment', 'Human NLL', 'lower', 3)
+            ) as t(mode_id, display_order, variant_of, domain, label, primary_target, direction, decimals);
             create table s1cogbench_references as from (values
-                ('cue', '†', 'human fit')
-            ) as t(mode_id, reference_mark, reference_type);
+                ('cue', '†', 'human fit', 1)
+            ) as t(mode_id, reference_mark, reference_type, decimals);
             create table table_3 (
                 mode_id varchar, column_id varchar, column_kind varchar, value double, value_scored double,
                 status varchar, printed varchar, printed_partial varchar, reason varchar, scorer_sha varchar,
-                model_id varchar
+                model_id varchar, se double, ci_low double, ci_high double
             );
             insert into table_3 (
                 mode_id, column_id, column_kind, value, value_scored, status, printed, printed_partial,
-                reason, scorer_sha
+                reason, scorer_sha, se, ci_low, ci_high
             ) values
-                ('urn', 'uniform', 'uniform', 0.3487, null, 'complete', '0.349', null, null, 'a'),
-                ('cue', 'uniform', 'uniform', 2.1972, null, 'complete', '2.197', null, null, 'b'),
-                ('cue', 'reference', 'reference', 2.0291, null, 'complete', '2.029', null, null, 'b'),
-                ('urn', 'qwen', 'model', 0.246, null, 'complete', '0.246', null, null, 'a'),
-                ('cue', 'qwen', 'model', null, 0.206, 'part.', 'part.', '0.206s', '9 unparsed', 'b'),
-                ('cue', 'Jev', 'model', 'inf', null, 'complete', '+∞', null, null, 'b'),
-                ('urn', 'Jev', 'model', null, null, 'n.f.', 'n.f.', null, null, null),
-                ('urn', 'people', 'human', 0.1, null, 'complete', '0.100', null, null, 'a');
+                ('urn', 'uniform', 'uniform', 0.3487, null, 'complete', '0.349', null, null, 'a',
+                    null, null, null),
+                ('cue', 'uniform', 'uniform', 2.1972, null, 'complete', '2.197', null, null, 'b',
+                    null, null, null),
+                ('cue', 'reference', 'reference', 2.0291, null, 'complete', '2.029', null, null, 'b',
+                    0.0996, 1.8, 2.25),
+                ('urn', 'qwen', 'model', 0.246, null, 'complete', '0.246', null, null, 'a',
+                    0.00123, -0.24849, 0.25),
+                ('cue', 'qwen', 'model', null, 0.206, 'part.', 'part.', '0.206s', '9 unparsed', 'b',
+                    12.34, -20, 20.5),
+                ('cue', 'Jev', 'model', 'inf', null, 'complete', '+∞', null, null, 'b', null, null, null),
+                ('urn', 'Jev', 'model', null, null, 'n.f.', 'n.f.', null, null, null, null, null, null),
+                ('urn', 'people', 'human', 0.1, null, 'complete', '0.100', null, null, 'a', 0, 0.1, 0.1);
             """
         )
         yield con
@@ -151,16 +158,137 @@ def test_a_mode_scored_by_two_rule_versions_is_not_exported(con):
         export_table3(con)
 
 
-def test_an_infinite_metric_is_text_in_json_because_it_is_a_value(con):
+# --- uncertainty ---
+
+
+def test_beside_an_estimate_stands_its_error_in_a_column_of_its_own(con):
+    sheet = export_table3(con, ["qwen", "people", "Jev"], beside=Uncertainty.SE)
+
+    assert sheet.headers[4:-2] == (
+        "Uniform",
+        "qwen",
+        "qwen SE",
+        "people",
+        "people SE",
+        "Jev",
+        "Jev SE",
+        "Reference",
+        "Reference SE",
+    )
+    # two significant digits; a value without spread is known exactly, an infinite one has no error
+    assert sheet.rows[1][4:-2] == ("0.349", "0.246", "0.0012", "0.100", "0.000", "n.f.", None, "n.e.", None)
+    assert sheet.rows[0][4:-2] == ("2.197", "part.", None, "n.e.", None, "+∞", None, "2.029", "0.10")
+
+
+def test_an_interval_has_as_many_decimals_as_the_error_and_no_fewer_than_the_value(con):
+    sheet = export_table3(con, ["qwen"], beside=Uncertainty.CI)
+
+    assert sheet.headers[5:8] == ("qwen", "qwen CI low", "qwen CI high")
+    assert sheet.rows[1][5:8] == ("0.246", "-0.2485", "0.2500")
+    assert sheet.rows[0][8:11] == ("2.029", "1.800", "2.250")
+    # a number below zero is no formula
+    assert ",0.246,-0.2485,0.2500," in render(sheet, Format.CSV)
+
+
+def test_the_error_of_a_partial_cell_leaves_with_its_value_only_and_is_marked(con):
+    assert export_table3(con, ["qwen"], beside=Uncertainty.SE).rows[0][5:7] == ("part.", None)
+    shown = export_table3(con, ["qwen"], allow_partial=True, beside=Uncertainty.SE)
+    assert shown.rows[0][5:7] == ("0.206s", "12s")
+    shown = export_table3(con, ["qwen"], allow_partial=True, beside=Uncertainty.CI)
+    assert shown.rows[0][5:8] == ("0.206s", "-20.000s", "20.500s")
+
+
+@pytest.mark.parametrize(
+    ("form", "error", "interval"),
+    [
+        (Format.MD, "| 0.246 ± 0.0012 |", "| 0.246 \\[-0.2485, 0.2500\\] |"),
+        (Format.LATEX, r"& 0.246 $\pm$ 0.0012 &", r"& 0.246 {[}-0.2485, 0.2500] &"),
+        (Format.HTML, ">0.246 ± 0.0012<", ">0.246 [-0.2485, 0.2500]<"),
+    ],
+)
+def test_what_is_read_has_value_and_error_in_one_cell(con, form, error, interval):
+    with_se = render(export_table3(con, ["qwen"], beside=Uncertainty.SE), form)
+    with_ci = render(export_table3(con, ["qwen"], beside=Uncertainty.CI), form)
+
+    assert error in with_se and " SE" not in with_se
+    assert interval in with_ci and "CI low" not in with_ci
+
+
+def test_data_have_value_and_error_apart(con):
+    [cue, urn] = json.loads(render(export_table3(con, ["qwen"], beside=Uncertainty.CI), Format.JSON))
+
+    assert (urn["qwen"], urn["qwen CI low"], urn["qwen CI high"]) == ("0.246", "-0.2485", "0.2500")
+    assert (cue["qwen"], cue["qwen CI low"], cue["Reference CI low"]) == ("part.", None, "1.800")
+
+
+# --- metrics ---
+
+
+@pytest.fixture
+def metrics(con):
+    """One complete metric, one with rows missing, an infinite one."""
     con.execute(
-        "create table metrics as "
-        "select 'r' as run_id, 'nll' as metric, 'inf'::double as value, 'nan'::double as se"
+        """
+        create table metrics as from (values
+            ('r1', 'cue', 'nll', 0.5::double, 0.5::double, 0.25::double, 0.0::double, 1.0::double, 4, 'x'),
+            ('r2', 'cue', 'nll', null, 0.75, -0.5, -1.5, 2.5, 3, 'x'),
+            ('r3', 'cue', 'nll', 'inf', 'inf', null, null, null, 4, 'x'),
+            ('r4', 'cue', 'nll', null, null, null, null, null, 0, 'x')
+        ) as t(run_id, mode_id, metric, value, value_scored, se, ci_low, ci_high, n_scored, scorer_sha)
+        """
+    )
+    return con
+
+
+def test_an_infinite_metric_is_text_in_json_because_it_is_a_value(metrics):
+    rows = json.loads(render(export_metrics(metrics), Format.JSON))
+
+    assert [(row["value"], row["se"]) for row in rows] == [
+        (0.5, 0.25),
+        (None, None),
+        ("+∞", None),
+        (None, None),
+    ]
+
+
+def test_an_incomplete_metric_shows_its_counts_alone(metrics):
+    sheet = export_metrics(metrics)
+
+    assert sheet.rows[1] == ("r2", "cue", "nll", None, None, None, None, None, 3, "x")
+    assert sheet.rows[0] == ("r1", "cue", "nll", 0.5, 0.5, 0.25, 0.0, 1.0, 4, "x")
+    assert sheet.notes == (
+        "partial values withheld: 1; --allow-partial shows what could be scored, marked s",
     )
 
-    assert json.loads(render(export_metrics(con), Format.JSON)) == [
-        {"run_id": "r", "metric": "nll", "value": "+∞", "se": None}
-    ]
-    assert render(export_metrics(con), Format.CSV) == "run_id,metric,value,se\nr,nll,+∞,\n"
+
+def test_on_request_every_number_of_an_incomplete_metric_is_marked(metrics):
+    sheet = export_metrics(metrics, allow_partial=True)
+
+    assert sheet.rows[1] == ("r2", "cue", "nll", None, "0.75s", "-0.5s", "-1.5s", "2.5s", 3, "x")
+    assert sheet.notes == ()
+    # marked or not, it is a number and no formula
+    assert render(sheet, Format.CSV).splitlines()[2] == "r2,cue,nll,,0.75s,-0.5s,-1.5s,2.5s,3,x"
+
+
+def test_the_error_of_a_metric_stands_beside_the_value_that_it_is_of(metrics):
+    sheet = export_metrics(metrics, beside=Uncertainty.CI)
+
+    assert sheet.headers[3:8] == (
+        "value",
+        "value_scored",
+        "value_scored CI low",
+        "value_scored CI high",
+        "se",
+    )
+    assert sheet.rows[0][3:8] == (0.5, 0.5, 0.0, 1.0, 0.25)
+    assert "| 0.5 | 0.5 ± 0.25 |" in render(export_metrics(metrics, beside=Uncertainty.SE), Format.MD)
+
+
+def test_a_metric_of_two_rule_versions_is_not_exported(metrics):
+    metrics.execute("update metrics set scorer_sha = 'y' where run_id = 'r3'")
+
+    with pytest.raises(CheckFailed, match="cue: expected one version of the rule of nll, found x, y"):
+        export_metrics(metrics)
 
 
 # --- forms ---

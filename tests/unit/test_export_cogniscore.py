@@ -10,6 +10,7 @@ import pytest
 from store.errors import CheckFailed, NothingToExport, WrongUsage
 from store.export import export_cogniscore
 from store.formats import Format, render
+from store.uncertainty import Uncertainty
 
 HEADERS = (
     "Rank",
@@ -44,9 +45,11 @@ def con():
             ) as t(component_id, display_order, label);
             create table cognirank_scores (
                 evaluation_id varchar, component_id varchar, dataset_id varchar, is_stand_in boolean,
-                metric varchar, is_primary boolean, value double, value_scored double, scorer_sha varchar
+                metric varchar, is_primary boolean, value double, value_scored double, scorer_sha varchar,
+                se double, ci_low double, ci_high double
             );
-            insert into cognirank_scores values
+            insert into cognirank_scores by position
+            select *, value_scored / 10, value_scored - 2, value_scored + 2 from (values
                 ('a-1', 'clicks', 'clicks', false, 'm', true, 61.25, 61.25, 'x'),
                 ('a-1', 'clicks', 'clicks', false, 'other', false, 99, 99, 'x'),
                 ('a-1', 'grids', 'grids', false, 'm', true, 40.125, 40.125, 'x'),
@@ -55,14 +58,17 @@ def con():
                 ('c-1', 'clicks', 'clicks_like', true, 'm', true, 12.5, 12.5, 'x'),
                 ('c-1', 'grids', 'grids', false, 'm', true, 7, 7, 'x'),
                 ('d-1', 'clicks', 'clicks_like', true, 'm', true, null, null, null),
-                ('d-1', 'grids', 'grids', false, 'm', true, null, 33.3, 'x');
+                ('d-1', 'grids', 'grids', false, 'm', true, null, 33.3, 'x')
+            ) as t(evaluation_id, component_id, dataset_id, is_stand_in, metric, is_primary, value,
+                value_scored, scorer_sha);
             create table cogniscore (
                 run_id varchar, model_id varchar, model_revision varchar, cogniscore double,
                 cogniscore_standin double, withheld_because varchar, ci_low double, ci_high double,
                 context_tokens integer, is_context_extension boolean, generation_id varchar,
-                deviations varchar, trust_remote_code boolean
+                deviations varchar, trust_remote_code boolean, se double
             );
-            insert into cogniscore values
+            insert into cogniscore by position
+            select *, coalesce(cogniscore, cogniscore_standin) / 5 from (values
                 ('d-1', 'hub/d', null, null, null, 'clicks: a stand-in; grids: 3 of 4', null, null, null,
                     false, null, null, false),
                 ('a-1', 'hub/a', 'abc', 48.428947368421052, null, null, 40.1, 55.555, 4096, true,
@@ -70,7 +76,10 @@ def con():
                 ('c-1', 'hub/c', '', null, 9.75, 'clicks: a stand-in (clicks_like)', 5, 15, 2048, false,
                     '0123456789abcdef', '=float32', false),
                 ('b-1', 'hub/b', 'def', 50.125, null, null, 45.5, 60, 4096, false,
-                    '0123456789abcdef', null, false);
+                    '0123456789abcdef', null, false)
+            ) as t(run_id, model_id, model_revision, cogniscore, cogniscore_standin, withheld_because,
+                ci_low, ci_high, context_tokens, is_context_extension, generation_id, deviations,
+                trust_remote_code);
             create table cogniscore_ranks as from (values
                 ('cogniscore', 1, 'b-1', 1, 'clicks, grids', '0123456789abcdef', null),
                 ('cogniscore', 2, 'a-1', 1, 'clicks, grids', '0123456789abcdef', null),
@@ -165,3 +174,37 @@ def test_a_data_set_scored_by_two_rule_versions_is_not_exported(con):
     con.execute("update cognirank_scores set scorer_sha = 'y' where evaluation_id = 'b-1'")
     with pytest.raises(CheckFailed, match="clicks: expected one version of the scorer of m, found x, y"):
         export_cogniscore(con)
+
+
+def test_beside_each_score_stands_its_error(con):
+    sheet = export_cogniscore(con, beside=Uncertainty.SE)
+    assert sheet.headers[4:14] == (
+        "Clicks",
+        "Clicks SE",
+        "Grids",
+        "Grids SE",
+        "CogniScore",
+        "CogniScore SE",
+        "95% CI",
+        "Tied group",
+        "Stand-in score",
+        "Stand-in score SE",
+    )
+    found = by_model(sheet)
+    assert (found["hub/a"]["Clicks SE"], found["hub/a"]["CogniScore SE"]) == ("6.12", "9.69")
+    assert found["hub/a"]["Stand-in score SE"] is None
+    # the error of a stand-in score is in no other column, and none is where no score is
+    assert (found["hub/c"]["CogniScore SE"], found["hub/c"]["Stand-in score SE"]) == (None, "1.95")
+    assert (found["hub/c"]["Clicks SE"], found["hub/d"]["Grids SE"]) == (None, None)
+
+
+def test_the_interval_of_a_part_is_marked_as_its_score_is(con):
+    sheet = export_cogniscore(con, ["hub/d"], allow_partial=True, beside=Uncertainty.CI)
+    [row] = by_model(sheet).values()
+    assert (row["Grids"], row["Grids CI low"], row["Grids CI high"]) == ("33.30s", "31.30s", "35.30s")
+    assert "| 33.30s \\[31.30s, 35.30s\\] |" in render(sheet, Format.MD)
+
+
+def test_what_is_read_has_score_and_interval_in_one_cell(con):
+    page = render(export_cogniscore(con, ["hub/a"], beside=Uncertainty.CI), Format.HTML)
+    assert ">61.25 [59.25, 63.25]<" in page and ">48.43 [40.10, 55.55]<" in page

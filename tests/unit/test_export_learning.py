@@ -10,6 +10,7 @@ import pytest
 from store.errors import CheckFailed, NothingToExport, WrongUsage
 from store.export_learning import export_learning
 from store.formats import Format, render
+from store.uncertainty import Uncertainty
 
 # neither in the order of letters nor in that of the rows
 CATEGORIES = ("runtime_rl", "concept_formation", "associative_learning")
@@ -41,9 +42,11 @@ def con():
             create table learning_report (
                 run_id varchar, model_id varchar, model_revision varchar, protocol varchar, category varchar,
                 score double, score_scored double, se double, floor double, floor_because varchar,
-                ceiling double, n_tasks bigint, n_planned bigint, n_older_tasks bigint, reason varchar
+                ceiling double, n_tasks bigint, n_planned bigint, n_older_tasks bigint, reason varchar,
+                ci_low double, ci_high double
             );
-            insert into learning_report values
+            insert into learning_report by position
+            select *, score_scored - 0.0625, score_scored + 0.0625 from (values
                 ('b-chat', 'hub/B', 'abc', '=chat', 'associative_learning',
                     0.00005, 0.00005, 0.25, 0.125, null, 1, 24, 24, 24, null),
                 ('b-chat', 'hub/B', 'abc', '=chat', 'runtime_rl',
@@ -55,7 +58,9 @@ def con():
                 ('b-plain', 'hub/B', 'abc', 'plain', 'runtime_rl',
                     0, 0, 0, null, 'never played', 1, 24, 24, 0, null),
                 ('random', 'random', null, null, 'runtime_rl',
-                    0.125, 0.125, 0, 0.125, null, 1, 24, 24, 0, null);
+                    0.125, 0.125, 0, 0.125, null, 1, 24, 24, 0, null)
+            ) as t(run_id, model_id, model_revision, protocol, category, score, score_scored, se, floor,
+                floor_because, ceiling, n_tasks, n_planned, n_older_tasks, reason);
             create table learning_scores (task_id varchar, scorer_sha varchar);
             insert into learning_scores values ('t_1', 'x'), ('t_1', null), ('t_1', 'x'), ('t_2', 'y');
             """
@@ -178,3 +183,21 @@ def test_forms_say_the_same(con):
     header, _, first, *_ = render(sheet, Format.MD).splitlines()
     assert header.startswith("| Model | Revision |")
     assert "3 of 24 tasks \\| have a score" in first and "0.5000s" in first
+
+
+def test_an_interval_stands_beside_the_score_or_with_it(con):
+    sheet = export_learning(con, CATEGORIES, ["a-plain", "b-chat"], beside=Uncertainty.CI)
+    assert sheet.headers[4:8] == ("Score", "Score CI low", "Score CI high", "Floor")
+    found = rows_of(sheet)
+    chat = found["b-chat", "runtime_rl"]
+    assert (chat["Score CI low"], chat["Score CI high"], chat["Floor"]) == ("0.9375", "1.0625", "0.1406")
+    # no more of a part leaves than of its score
+    assert found["a-plain", "concept_formation"]["Score CI low"] is None
+    printed = export_learning(con, CATEGORIES, ["a-plain"], allow_partial=True, beside=Uncertainty.CI)
+    assert "0.5000s \\[0.4375s, 0.5625s\\] | 0.4000s |" in render(printed, Format.MD)
+
+
+def test_a_standard_error_is_read_with_the_score(con):
+    sheet = export_learning(con, CATEGORIES, ["b-chat"], beside=Uncertainty.SE)
+    assert sheet.headers[4:7] == ("Score", "Score SE", "Floor")
+    assert "1.0000 ± 0.0000 | 0.1406 |" in render(sheet, Format.MD)

@@ -536,10 +536,18 @@ def test_a_whole_lake_has_no_findings_and_doctor_changes_nothing(lake):
     assert {path: path.stat().st_mtime_ns for path in files(lake)} == before
 
 
-@pytest.mark.parametrize("where", ["raw", "cache"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "raw/.tmp/stray.tmp",
+        "cache/.tmp/stray.tmp",
+        "exports/.table3.csv.0f.tmp",
+        "coglake.duckdb.tmp/duckdb_temp_storage_DEFAULT-0.tmp",
+    ],
+)
 def test_a_stray_temporary_file_is_named_with_its_age(lake, where):
     raw.ensure_schema_parts(lake)
-    stray = lake.root / where / ".tmp" / "stray.tmp"
+    stray = lake.root / where
     stray.parent.mkdir(parents=True, exist_ok=True)
     stray.write_bytes(b"PAR1")
     two_hours_ago = time.time() - 2 * 60 * 60
@@ -548,7 +556,7 @@ def test_a_stray_temporary_file_is_named_with_its_age(lake, where):
     (finding,) = raw.doctor(lake)
 
     assert (finding.path, finding.found) == (str(stray), "4 bytes, last written 120 min ago")
-    assert "delete it once no import or generation is running" in finding.advice
+    assert "delete it once no command is running" in finding.advice
 
 
 @pytest.mark.parametrize("n_kept", [0, 3, 8, 200])

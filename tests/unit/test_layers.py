@@ -113,7 +113,7 @@ def test_a_rule_scores_the_benchmark_that_declares_it():
 def test_every_rule_of_learning_is_declared_and_in_the_stack_and_names_itself_as_its_file_does():
     files = {path.stem.removeprefix("int_learning__"): path for path in LEARNING.glob("int_learning__*.sql")}
     assert {row["score_rule"] for row in seed("learning_tasks")} == files.keys()
-    stack = (LEARNING / "int_learning_episodes.sql").read_text(encoding="utf-8")
+    stack = (LEARNING / "int_learning_scored.sql").read_text(encoding="utf-8")
     assert set(re.findall(r"ref\('int_learning__(\w+)'\)", stack)) == files.keys()
     for rule, path in files.items():
         text = path.read_text(encoding="utf-8")

@@ -77,7 +77,10 @@ clusters as (
         count(*) as n_items,
         count(*) filter (where status = 'ok') as n_scored,
         sum({{ to_fixed('weight * value') }}) filter (where status = 'ok') as value_sum_fixed,
-        sum({{ to_fixed('weight') }}) filter (where status = 'ok') as weight_sum_fixed
+        sum({{ to_fixed('weight') }}) filter (where status = 'ok') as weight_sum_fixed,
+        sum({{ to_fixed('weight') }}) as planned_weight_sum_fixed,
+        min(value) filter (where status = 'ok') as lowest_value,
+        max(value) filter (where status = 'ok') as highest_value
     from items
     where is_weighted
     group by run_id, metric, stratum, cluster_id
@@ -93,7 +96,10 @@ strata as (
         cast(sum(n_items) as bigint) as n_items,
         count(*) filter (where n_scored > 0) as n_clusters,
         sum(value_sum_fixed) as value_sum_fixed,
-        sum(weight_sum_fixed) as weight_sum_fixed
+        sum(weight_sum_fixed) as weight_sum_fixed,
+        sum(planned_weight_sum_fixed) as planned_weight_sum_fixed,
+        min(lowest_value) as lowest_value,
+        max(highest_value) as highest_value
     from clusters
     group by run_id, metric, stratum
 
@@ -107,14 +113,11 @@ residuals as (
         clusters.metric,
         clusters.stratum,
         strata.n_clusters,
-        power(
-            (
-                {{ from_fixed('clusters.value_sum_fixed') }}
-                - {{ from_fixed('clusters.weight_sum_fixed') }}
-                * ({{ from_fixed('strata.value_sum_fixed') }} / {{ from_fixed('strata.weight_sum_fixed') }})
-            ) / {{ from_fixed('strata.weight_sum_fixed') }},
-            2
-        ) as squared
+        {{ deviation(
+            from_fixed('clusters.value_sum_fixed'),
+            from_fixed('clusters.weight_sum_fixed'),
+            '(' ~ from_fixed('strata.value_sum_fixed') ~ ' / ' ~ from_fixed('strata.weight_sum_fixed') ~ ')',
+        ) }} / {{ from_fixed('strata.weight_sum_fixed') }} as residual
     from clusters
     inner join strata
         on
@@ -132,10 +135,7 @@ variances as (
         run_id,
         metric,
         stratum,
-        case
-            when max(n_clusters) > 1
-                then max(n_clusters) / (max(n_clusters) - 1) * {{ ordered_sum('squared') }}
-        end as variance
+        power({{ clustered_error('max(n_clusters)', ordered_sum('power(residual, 2)')) }}, 2) as variance
     from residuals
     group by run_id, metric, stratum
 
@@ -152,6 +152,10 @@ stratum_means as (
         strata.n_clusters,
         planned.scale * {{ from_fixed('strata.value_sum_fixed') }}
         / nullif({{ from_fixed('strata.weight_sum_fixed') }}, 0) as mean,
+        planned.scale * coalesce({{ from_fixed('strata.value_sum_fixed') }}, 0)
+        / nullif({{ from_fixed('strata.planned_weight_sum_fixed') }}, 0) as mean_count_as_wrong,
+        strata.lowest_value,
+        strata.highest_value,
         variances.variance
     from strata
     inner join planned
@@ -175,7 +179,12 @@ means as (
         min(n_items) as n_items_smallest,
         max(n_items) as n_items_largest,
         cast(sum(n_clusters) as bigint) as n_clusters,
+        min(n_clusters) as n_clusters_smallest,
         case when count(mean) = count(*) then {{ ordered_sum('mean') }} / count(*) end as mean,
+        {{ ordered_sum('mean_count_as_wrong') }} / count(*) as mean_count_as_wrong,
+        {{ joint_degrees_of_freedom('variance', '(n_clusters - 1)') }} as degrees_of_freedom,
+        min(lowest_value) as lowest_value,
+        max(highest_value) as highest_value,
         case
             when count(variance) = count(*) then sqrt({{ ordered_sum('variance') }}) / count(*)
         end as unscaled_se
@@ -266,7 +275,12 @@ gathered as (
         means.n_items_largest,
         coalesce(means.n_clusters, 0) as n_clusters,
         case when means.n_strata = planned.n_strata then means.mean end as mean,
-        case when means.n_strata = planned.n_strata then planned.scale * means.unscaled_se end as se,
+        case when means.n_strata = planned.n_strata then planned.scale * means.unscaled_se end as found_se,
+        means.mean_count_as_wrong,
+        means.n_clusters_smallest,
+        means.degrees_of_freedom,
+        means.lowest_value,
+        means.highest_value,
         foreigners.n_foreign,
         foreigners.foreign_because,
         coalesce(strays.n_strays, 0) as n_strays,
@@ -316,20 +330,26 @@ judged as (
                 then
                     'parts by ' || stratum_fact || ' are not of one size: from ' || n_items_smallest || ' to '
                     || n_items_largest || ' items'
+        end as fault,
+        case
             when n_scored < n_planned
                 then
                     n_scored || ' of ' || n_planned || ' items have a score, the first without: '
                     || first_unscored || ': ' || coalesce(first_reason, 'no reason is given')
             when n_strays > 0
                 then n_strays || ' answers are to no item of the data set, the first to ' || first_stray
-        end as reason
+        end as shortfall,
+        {{ no_error_because('mean', 'n_clusters_smallest', 'found_se', 'lowest_value', 'highest_value') }}
+            as se_reason
     from gathered
 
 ),
 
 scores as (
 
-    -- strict: a value needs every item; value_scored is what those with a score give, once every part has one
+    -- strict: a value needs every item; value_scored is what those with a score give, once every part has
+    -- one. By the other policy an item without a score has earned nothing, if the items are those of the
+    -- data set
     select
         evaluation_id,
         run_id,
@@ -338,9 +358,12 @@ scores as (
         is_stand_in,
         metric,
         is_primary,
-        case when reason is null then mean end as value,
+        case when fault is null and shortfall is null then mean end as value,
         mean as value_scored,
-        se,
+        case when fault is null then mean_count_as_wrong end as value_count_as_wrong,
+        case when se_reason is null then found_se end as se,
+        degrees_of_freedom,
+        se_reason,
         n_clusters,
         n_planned,
         n_scored,
@@ -348,7 +371,7 @@ scores as (
         n_error,
         n_too_long,
         n_missing_option,
-        reason,
+        coalesce(fault, shortfall) as reason,
         items_id,
         scorer_sha
     from judged

@@ -85,6 +85,7 @@ parts as (
         scores.dataset_id,
         scores.items_id,
         scores.value,
+        scores.se,
         coalesce(scores.is_stand_in, false) as is_stand_in,
         components.component_id || ': ' || case
             when scores.run_id is null then 'no run'
@@ -108,6 +109,11 @@ totals as (
         count(*) = count(value) as is_complete,
         bool_or(is_stand_in) as is_any_stand_in,
         {{ ordered_sum('weight_numerator * value') }} as weighted_sum,
+        -- components share no item: their errors are independent. Where all are 0 and values differ, items do
+        case
+            when count(se) = count(*) and (max(se) > 0 or min(value) = max(value))
+                then sqrt({{ ordered_sum('power(weight_numerator * se, 2)') }})
+        end as weighted_error,
         list(shortfall order by display_order) filter (
             where shortfall is not null
         ) as shortfalls,
@@ -130,6 +136,7 @@ judged as (
         totals.items_id,
         totals.is_any_stand_in,
         totals.weighted_sum / weights.denominator as composite,
+        totals.weighted_error / weights.denominator as composite_se,
         totals.is_complete and evaluations.reason is null and weights.reason is null as is_composite,
         nullif(
             array_to_string(list_concat([weights.reason, evaluations.reason], totals.shortfalls), '; '), ''
@@ -204,6 +211,7 @@ composites as (
         judged.is_context_extension,
         judged.deviations,
         judged.trust_remote_code,
+        case when judged.is_composite then judged.composite_se end as se,
         {{ percentile('replicate_composites.scores', 0.025) }} as ci_low,
         {{ percentile('replicate_composites.scores', 0.975) }} as ci_high,
         replicate_composites.scores as replicates

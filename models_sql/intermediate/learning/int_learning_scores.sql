@@ -70,14 +70,29 @@ means as (
 
     select
         *,
-        list_aggregate(instance_values, 'fsum') / len(instance_values) as value_scored
+        list_aggregate(instance_values, 'fsum') / len(instance_values) as value_scored,
+        list_aggregate(instance_values, 'fsum') as value_sum,
+        instance_values[1] as lowest_value,
+        instance_values[-1] as highest_value
     from summed
+
+),
+
+errors as (
+
+    -- instances are drawn apart from each other
+    select
+        run_id,
+        task_id,
+        {{ standard_error('instance_values', 'value_scored') }} as se
+    from means
 
 ),
 
 scores as (
 
-    -- strict: a value needs every planned instance
+    -- strict: a value needs every planned instance. By the other policy one without a score has earned
+    -- nothing, the least that any formula gives
     select
         runs.evaluation_or_run_id,
         runs.evaluation_id,
@@ -95,7 +110,14 @@ scores as (
         runs.item_run_id,
         case when counts.n_scored = counts.n_planned then means.value_scored end as value,
         means.value_scored,
-        {{ standard_error('means.instance_values', 'means.value_scored') }} as se,
+        coalesce(means.value_sum, 0) / counts.n_planned as value_count_as_wrong,
+        errors.se,
+        {{ no_error_because(
+            'means.value_scored', 'counts.n_scored', 'errors.se', 'means.lowest_value', 'means.highest_value'
+        ) }} as se_reason,
+        coalesce(counts.n_scored, 0) as n_clusters,
+        means.lowest_value,
+        means.highest_value,
         coalesce(counts.n_planned, 0) as n_planned,
         coalesce(counts.n_scored, 0) as n_scored,
         coalesce(counts.n_unparsed, 0) as n_unparsed,
@@ -135,6 +157,10 @@ scores as (
         on
             runs.run_id = means.run_id
             and runs.task_id = means.task_id
+    left join errors
+        on
+            runs.run_id = errors.run_id
+            and runs.task_id = errors.task_id
 
 )
 

@@ -38,6 +38,11 @@ episodes as (
         cast(sum(coalesce(sums.n_infinite, 0)) as bigint) as n_infinite,
         sum(sums.value_sum_fixed) as value_sum_fixed,
         sum(sums.weight_sum_fixed) as weight_sum_fixed,
+        sum(sums.unscored_weight_sum_fixed) as unscored_weight_sum_fixed,
+        min(sums.lowest_weight) as lowest_weight,
+        max(sums.highest_weight) as highest_weight,
+        min(sums.lowest_value) as lowest_value,
+        max(sums.highest_value) as highest_value,
         min(sums.status_reason) as status_reason,
         min(sums.scorer_sha) as scorer_sha,
         -- trials that the episode should have and the source does not
@@ -78,6 +83,13 @@ counted as (
         n_infinite,
         value_sum_fixed,
         weight_sum_fixed,
+        value_sum_fixed as spread_value_sum_fixed,
+        weight_sum_fixed as spread_weight_sum_fixed,
+        unscored_weight_sum_fixed,
+        lowest_weight,
+        highest_weight,
+        lowest_value,
+        highest_value,
         case
             when n_absent > 0 then n_absent || ' trials of an episode are not in the source'
             else status_reason

@@ -63,7 +63,10 @@ kept as (
     -- a report that has no score stays in the count
     select
         run_values.*,
-        run_values.status = 'ok' and run_values.value > cuts.cut as is_kept
+        run_values.status = 'ok' and run_values.value > cuts.cut as is_kept,
+        -- where the values are cut depends on them, too: for the standard error a value that is left out
+        -- stands at the cut (Winsorised)
+        case when run_values.status = 'ok' then greatest(run_values.value, cuts.cut) end as spread_value
     from run_values
     left join cuts
         on
@@ -89,6 +92,10 @@ episodes as (
         cast(0 as bigint) as n_infinite,
         sum({{ to_fixed('weight * value') }}) filter (where is_kept) as value_sum_fixed,
         sum({{ to_fixed('weight') }}) filter (where is_kept) as weight_sum_fixed,
+        sum({{ to_fixed('weight * spread_value') }}) as spread_value_sum_fixed,
+        sum({{ to_fixed('weight') }}) filter (where status = 'ok') as spread_weight_sum_fixed,
+        min(value) filter (where status = 'ok' and weight > 0) as lowest_value,
+        max(value) filter (where status = 'ok' and weight > 0) as highest_value,
         min(status_reason) as status_reason,
         min(scorer_sha) as scorer_sha
     from kept

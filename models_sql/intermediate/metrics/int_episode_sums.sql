@@ -2,7 +2,7 @@
     materialized='incremental',
     incremental_strategy='append',
     on_schema_change='sync_all_columns',
-    pre_hook="{{ forget_rescored_parts() }}",
+    pre_hook=["{{ forget_other_sums() }}", "{{ forget_rescored_parts() }}"],
 ) }}
 
 with
@@ -38,6 +38,11 @@ sums as (
             where status = 'ok'
         ) as value_sum_fixed,
         sum({{ to_fixed('weight') }}) filter (where status = 'ok') as weight_sum_fixed,
+        sum({{ to_fixed('weight') }}) filter (where status <> 'ok') as unscored_weight_sum_fixed,
+        min(weight) as lowest_weight,
+        max(weight) as highest_weight,
+        min(value) filter (where status = 'ok' and weight > 0) as lowest_value,
+        max(value) filter (where status = 'ok' and weight > 0) as highest_value,
         min(status_reason) as status_reason,
         part_id,
         scorer_sha
@@ -46,4 +51,7 @@ sums as (
 
 )
 
-select * from sums
+select
+    *,
+    '{{ model_sha() }}' as sums_sha
+from sums

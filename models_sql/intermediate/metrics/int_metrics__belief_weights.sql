@@ -12,6 +12,12 @@ items as (
 
 ),
 
+clusters as (
+
+    select * from {{ ref('int_clusters') }}
+
+),
+
 metrics as (
 
     select * from {{ ref('s1cogbench_metrics') }}
@@ -34,7 +40,7 @@ answers as (
     select
         reports.run_id,
         reports.mode_id,
-        reports.episode_id,
+        clusters.cluster_id,
         cast(items.facts_json ->> '$.prior' as double) as prior_left,
         cast(items.facts_json ->> '$.likelihood' as double) as likelihood_left,
         -- greatest() and least() pass over null, so a missing report is kept apart
@@ -45,6 +51,11 @@ answers as (
     from reports
     inner join items on reports.item_id = items.item_id
     inner join clips on reports.mode_id = clips.mode_id
+    inner join clusters
+        on
+            reports.run_id = clusters.run_id
+            and reports.mode_id = clusters.mode_id
+            and reports.episode_id = clusters.episode_id
 
 ),
 
@@ -54,7 +65,7 @@ logits as (
     select
         run_id,
         mode_id,
-        episode_id,
+        cluster_id,
         case
             when prior_left > 0 and prior_left < 1 then ln(prior_left / (1 - prior_left))
         end as prior_logit,
@@ -106,12 +117,15 @@ totals as (
         run_id,
         mode_id,
         count(*) as n_scored,
-        count(distinct episode_id) as n_clusters,
+        count(distinct cluster_id) as n_clusters,
+        min(report_logit) as lowest_value,
+        max(report_logit) as highest_value,
         {{ ordered_sum('prior_logit * prior_logit') }} as pp,
         {{ ordered_sum('prior_logit * likelihood_logit') }} as pl,
         {{ ordered_sum('likelihood_logit * likelihood_logit') }} as ll,
         {{ ordered_sum('prior_logit * report_logit') }} as pr,
-        {{ ordered_sum('likelihood_logit * report_logit') }} as lr
+        {{ ordered_sum('likelihood_logit * report_logit') }} as lr,
+        {{ ordered_sum('report_logit * report_logit') }} as rr
     from usable
     group by run_id, mode_id
 
@@ -142,9 +156,10 @@ residuals as (
     select
         usable.run_id,
         usable.mode_id,
-        usable.episode_id,
+        usable.cluster_id,
         usable.prior_logit,
         usable.likelihood_logit,
+        solved.rr,
         usable.report_logit
         - solved.prior_weight * usable.prior_logit
         - solved.likelihood_weight * usable.likelihood_logit as residual
@@ -157,22 +172,32 @@ residuals as (
 
 ),
 
+sound as (
+
+    -- reports that follow exactly leave residuals of rounding errors
+    select
+        * exclude (residual),
+        case when abs(residual) > 1e-12 * sqrt(rr) then residual else 0 end as residual
+    from residuals
+
+),
+
 gradients as (
 
     select
         run_id,
         mode_id,
-        episode_id,
+        cluster_id,
         {{ ordered_sum('prior_logit * residual') }} as prior_gradient,
         {{ ordered_sum('likelihood_logit * residual') }} as likelihood_gradient
-    from residuals
-    group by run_id, mode_id, episode_id
+    from sound
+    group by run_id, mode_id, cluster_id
 
 ),
 
 pulls as (
 
-    -- how far one episode pulls each weight
+    -- how far one cluster pulls each weight
     select
         gradients.run_id,
         gradients.mode_id,
@@ -213,7 +238,8 @@ weights as (
         solved.prior_weight,
         solved.likelihood_weight,
         solved.prior_weight / nullif(solved.likelihood_weight, 0) as weight_ratio,
-        case when solved.n_clusters > 1 then solved.n_clusters / (solved.n_clusters - 1) end as correction,
+        solved.lowest_value,
+        solved.highest_value,
         covariances.prior_variance,
         covariances.covariance,
         covariances.likelihood_variance
@@ -284,8 +310,10 @@ finished as (
         named.n_clusters,
         case
             when named.variance is not null
-                then metrics.scale * sqrt(greatest(named.variance, 0) * named.correction)
-        end as se,
+                then metrics.scale * {{ clustered_error('named.n_clusters', 'greatest(named.variance, 0)') }}
+        end as found_se,
+        named.lowest_value,
+        named.highest_value,
         case
             when named.n_absent > 0
                 then
@@ -304,5 +332,5 @@ finished as (
 
 select
     *,
-    '{{ model_sha() }}' as scorer_sha
+    '{{ metric_sha() }}' as scorer_sha
 from finished

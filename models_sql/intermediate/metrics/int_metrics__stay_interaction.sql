@@ -2,8 +2,16 @@ with
 
 sums as (
 
-    select * from {{ ref('int_episode_sums') }}
-    where rule = 'stay'
+    select
+        sums.*,
+        clusters.cluster_id
+    from {{ ref('int_episode_sums') }} as sums
+    inner join {{ ref('int_clusters') }} as clusters
+        on
+            sums.run_id = clusters.run_id
+            and sums.mode_id = clusters.mode_id
+            and sums.episode_id = clusters.episode_id
+    where sums.rule = 'stay'
 
 ),
 
@@ -34,6 +42,8 @@ cells as (
         contrasts.weight,
         cast(sum(sums.n_scored) as bigint) as n_scored,
         {{ from_fixed('sum(sums.value_sum_fixed)') }} / sum(sums.n_scored) as mean,
+        min(sums.lowest_value) as lowest_value,
+        max(sums.highest_value) as highest_value,
         min(sums.scorer_sha) as scorer_sha
     from sums
     inner join contrasts on sums.readout = contrasts.readout
@@ -43,13 +53,14 @@ cells as (
 
 influences as (
 
-    -- how far one episode pulls the estimate
+    -- how far one cluster pulls the estimate
     select
         sums.run_id,
         sums.mode_id,
-        sums.episode_id,
+        sums.cluster_id,
         {{ ordered_sum(
-            'cells.weight * (' ~ from_fixed('sums.value_sum_fixed') ~ ' - sums.n_scored * cells.mean) / cells.n_scored'
+            'cells.weight / cells.n_scored * '
+            ~ deviation(from_fixed('sums.value_sum_fixed'), 'sums.n_scored', 'cells.mean')
         ) }} as influence
     from sums
     inner join cells
@@ -57,7 +68,7 @@ influences as (
             sums.run_id = cells.run_id
             and sums.mode_id = cells.mode_id
             and sums.readout = cells.readout
-    group by sums.run_id, sums.mode_id, sums.episode_id
+    group by sums.run_id, sums.mode_id, sums.cluster_id
 
 ),
 
@@ -67,7 +78,7 @@ spread as (
         run_id,
         mode_id,
         count(*) as n_clusters,
-        {{ ordered_sum('power(influence, 2)') }} as sum_of_squares
+        {{ clustered_error('count(*)', ordered_sum('power(influence, 2)')) }} as error
     from influences
     group by run_id, mode_id
 
@@ -81,7 +92,9 @@ estimates as (
         count(*) as n_cells,
         cast(sum(n_scored) as bigint) as n_scored,
         {{ ordered_sum('weight * mean') }} as estimate,
-        sha256(min(scorer_sha) || '{{ model_sha() }}') as scorer_sha
+        min(lowest_value) as lowest_value,
+        max(highest_value) as highest_value,
+        sha256(min(scorer_sha) || '{{ metric_sha() }}') as scorer_sha
     from cells
     group by run_id, mode_id
 
@@ -109,11 +122,9 @@ interactions as (
         cast(0 as bigint) as n_missing_option,
         cast(0 as bigint) as n_infinite,
         spread.n_clusters,
-        case
-            when estimates.n_cells = 4 and spread.n_clusters > 1 then
-                metrics.scale
-                * sqrt(spread.n_clusters / (spread.n_clusters - 1) * spread.sum_of_squares)
-        end as se,
+        case when estimates.n_cells = 4 then metrics.scale * spread.error end as found_se,
+        estimates.lowest_value,
+        estimates.highest_value,
         case
             when unanswered.n_absent > 0
                 then

@@ -1,4 +1,4 @@
-{#- Cells whose rows do not add up to the rows that were planned. -#}
+{#- Rows of a mart whose planned rows are not the scored ones and those of the four ways to have no score. -#}
 {% test balanced_denominator(model) %}
 select *
 from {{ model }}
