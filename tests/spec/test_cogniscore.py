@@ -357,7 +357,8 @@ def test_standard_errors_are_those_of_parts_and_families(fixture_lake, name):
 def test_intervals_of_components_are_those_of_independent_parts(fixture_lake, name):
     rows = query(
         fixture_lake,
-        "select * from cognirank_scores where is_primary and evaluation_id in ('ada', 'eve') and component_id = $1",
+        "select * from cognirank_scores "
+        "where is_primary and evaluation_id in ('ada', 'eve') and component_id = $1",
         name,
     )
     for row in rows:
