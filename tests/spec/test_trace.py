@@ -28,11 +28,13 @@ from generate.schedule import load_agents, load_schedules
 from ingest.pipeline import ingest
 from store import command_trace
 from store.database import connect
-from store.errors import StoreError
+from store.errors import LakeUnusable
 from store.manifest import load_sources
+from store.privacy import PublicRows
 from store.query import ask
 from store.settings import Home
 from store.trace import trace
+from store.trace_files import lines
 from store.trace_sql_rules import RULES
 from store.trace_sql_uniform import EXPECTATIONS
 
@@ -208,7 +210,7 @@ def test_every_other_metric_comes_out_of_its_raw_rows(lake, traced):
         from others
         inner join metrics using (mode_id, metric)
         inner join table_3 as cells using (run_id, mode_id)
-        where metrics.value is not null
+        where metrics.value is not null and metrics.n_planned < 20000
         union all
         select others.mode_id, others.metric, 'uniform', others.uniform_rule
         from others
@@ -322,18 +324,25 @@ def test_an_exact_expectation_lists_its_kinds_of_items_and_the_schedule_that_dre
     assert {part["raw_table"] for part in told["parts"]} == {"items"}
 
 
-def test_a_reference_shows_what_it_was_fitted_to(traced):
-    told = traced("two_step", "reference")
-    [row] = [row for row in manifest("s1cogbench_references") if row["mode_id"] == "two_step"]
-    assert told["reference"]["exposure"] == row["exposure"]
-    recorded = [row for row in manifest("reference_fits") if row["agent_id"] == told["cell"]["model_id"]]
-    fitted = {(row["participant_id"], row["parameter"]): row["value"] for row in told["rows"]["fits"]}
-    assert fitted
-    assert fitted == {
+def test_a_reference_shows_what_it_was_fitted_to(lake, small_project):
+    con = connect(lake)
+    try:
+        found = trace(con, lake, small_project, "two_step", "reference")
+        [rows] = [rows for rows in found.rows if rows.raw_table == "fits"]
+        fits = [json.loads(line) for line in lines(con, rows, None, PublicRows(frozenset()))]
+    finally:
+        con.close()
+    [declared] = [row for row in manifest("s1cogbench_references") if row["mode_id"] == "two_step"]
+    assert found.reference is not None
+    assert found.reference["exposure"] == declared["exposure"]
+    recorded = {
         (row["participant_id"], row["parameter"]): float(row["value"])
-        for row in recorded
-        if (row["participant_id"], row["parameter"]) in fitted
+        for row in manifest("reference_fits")
+        if row["agent_id"] == declared["agent_id"]
     }
+    fitted = {(row["participant_id"], row["parameter"]): row["value"] for row in fits}
+    assert len({participant for participant, _ in fitted}) == 40
+    assert fitted == {key: recorded[key] for key in fitted}
 
 
 def test_versions_are_those_of_the_verdicts_and_of_the_mart(lake, traced):
@@ -349,16 +358,18 @@ def test_versions_are_those_of_the_verdicts_and_of_the_mart(lake, traced):
     assert [row["sha256"] for row in told["versions"]] == [rule["scorer_sha"], cell["scorer_sha"]]
 
 
-def test_a_part_with_other_bytes_is_told_in_a_sentence(tmp_path, lake, small_project):
-    other = copy_lake(lake, tmp_path / "lake")
-    built(other, small_project)
-    con = connect(other)
+def test_a_part_with_other_bytes_is_told_in_a_sentence(lake, small_project):
+    con = connect(lake)
     try:
-        found = trace(con, other, small_project, "bart", "demo-bayes")
-        path = Path(found.parts[0].path)
-        path.write_bytes(path.read_bytes() + b"\n")
-        with pytest.raises(StoreError, match=f"{path}: expected the bytes that its name is the hash of"):
-            trace(con, other, small_project, "bart", "demo-bayes")
+        path = Path(trace(con, lake, small_project, "bart", "demo-bayes").parts[0].path)
+        data = path.read_bytes()
+        try:
+            # a reader takes no notice of who says that he wrote the file
+            path.write_bytes(data.replace(b"parquet-cpp", b"Parquet-cpp"))
+            with pytest.raises(LakeUnusable, match="expected the bytes that its name is the hash of"):
+                trace(con, lake, small_project, "bart", "demo-bayes")
+        finally:
+            path.write_bytes(data)
     finally:
         con.close()
 
@@ -410,7 +421,9 @@ def test_every_score_of_archived_engines_comes_out_of_its_raw_rows(tmp_path, pro
     # the SQL over raw rows of every metric is run by the trace itself, which raises if it gives another value
     con = connect(lake)
     try:
-        for mode_id, column_id, metric in con.execute(OF_ARCHIVE).fetchall():
+        measured = con.execute(OF_ARCHIVE).fetchall()
+        assert len(measured) > 50
+        for mode_id, column_id, metric in measured:
             found = trace(con, lake, project, mode_id, column_id, metric=metric)
             assert found.value_scored is None or found.queries
     finally:
@@ -421,6 +434,6 @@ OF_ARCHIVE = """
     select cells.mode_id, cells.column_id, metrics.metric
     from table_3 as cells
     inner join metrics using (run_id, mode_id)
-    where cells.column_id in ('gpt-4', 'claude-2', 'human', 'text-davinci-003')
+    where cells.column_id in ('claude-2', 'human', 'text-davinci-003')
     order by all
 """
