@@ -76,14 +76,22 @@ def test_the_demo_says_the_steps_of_the_readme(demo):
     assert len(steps) == 7, said
 
 
-def test_where_does_it_come_from_answers_as_in_the_readme(demo):
+def test_a_cell_is_traced_and_two_models_are_compared_as_typed(demo, tmp_path):
     lake, _ = demo
-    command = next(command for command, _ in sessions() if command.startswith("coglake sql"))
-    done = run(command, lake)
-    assert done.returncode == 0, done.stderr
-    answer = words(done.stdout)
-    expected = words(output_of("coglake sql"))
-    assert (answer[0], answer[2]) == (expected[0], expected[2])
+    asked = ("coglake trace", "coglake compare", "coglake export table3 --with")
+    done = {
+        start: run(next(command for command, _ in sessions() if command.startswith(start)), lake)
+        for start in asked
+    }
+    assert [each.returncode for each in done.values()] == [0, 0, 0], [each.stderr for each in done.values()]
+    traced, compared, exported = (each.stdout for each in done.values())
+    assert "demo-greedy: 71.5" in traced
+    assert "800 planned = 800 scored + 0 unparsed + 0 error" in traced
+    assert traced.count("which gives 71.5") == 2
+    assert "paired t over clusters" in compared
+    assert r"71.5 \[" in exported
+    locked = run(f"coglake lock -o {tmp_path / 'coglake.lock'}", lake)
+    assert locked.returncode == 0, locked.stderr
 
 
 def test_an_agent_of_ones_own_plays_an_episode(demo):
@@ -110,6 +118,8 @@ def test_every_command_of_the_readme_is_a_command(demo):
         "docs/benchmarks/learning.md",
         "docs/generation.md",
         "docs/other_harnesses.md",
+        "docs/privacy.md",
+        "docs/reproducibility.md",
     ],
 )
 def test_every_option_that_is_shown_is_one(demo, path):

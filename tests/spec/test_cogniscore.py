@@ -369,7 +369,7 @@ def test_intervals_of_components_are_those_of_independent_parts(fixture_lake, na
         df = sum(squares) ** 2 / sum(square**2 / n for square, n in zip(squares, dfs, strict=True))
         se = math.sqrt(sum(squares)) / len(parts)
         assert row["se"] == approx(se, rel=1e-9)
-        low, high = stats.t(df).interval(0.95, row["value"], se)
+        low, high = stats.t.interval(0.95, df, row["value"], se)
         assert (row["ci_low"], row["ci_high"]) == (approx(low, rel=1e-9), approx(high, rel=1e-9))
         assert row["value_count_as_wrong"] == row["value"]
 
