@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pytest import approx
 from spec import trace_reader
-from support import ROOT, SOURCE_ID, built, copy_lake, copy_project, query
+from support import ROOT, SOURCE_ID, built, copy_project, query
 from test_cogniscore import PUBLISHED, Answers, evaluate, plant_items
 from test_uniform import add_run
 
