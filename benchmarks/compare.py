@@ -1,7 +1,8 @@
 """Measure paired comparisons: two archived engines, and two agents in the mode with the most trials.
 
-Run ``COGLAKE_MIRROR=<folder> python benchmarks/compare.py``, where the folder holds the files of cogbench.
-Every command is a process of its own, start included. It prints a markdown table and leaves no file behind.
+Run ``COGLAKE_MIRROR=<folder> python benchmarks/compare.py [LAKE]``; the folder holds the files of cogbench.
+Every command is a process of its own, start included. It prints a markdown table. Most of the time goes into
+filling a lake: one that is there is used, one that is named is kept, and without a name no file is left.
 """
 
 import json
@@ -21,11 +22,12 @@ AGENTS, MANY_TRIALS = ("uniform", "thompson"), "stationary_bandits"
 
 
 def prepare(root: Path) -> list[str]:
-    """Fill and build a lake; return the runs of the agents."""
-    run(root, "ingest", ["ingest", "cogbench"], None)
-    for agent in AGENTS:
-        run(root, agent, ["generate", "--agent", agent, "--modes", MANY_TRIALS], None)
-    run(root, "build", ["build"], None)
+    """Fill and build a lake, unless there is one; return the runs of the agents."""
+    if not (root / "coglake.duckdb").exists():
+        run(root, "ingest", ["ingest", "cogbench"], None)
+        for agent in AGENTS:
+            run(root, agent, ["generate", "--agent", agent, "--modes", MANY_TRIALS], None)
+        run(root, "build", ["build"], None)
     found = subprocess.run(
         [
             *(sys.executable, "-c", COGLAKE, "sql", "--json"),
@@ -58,8 +60,9 @@ def main() -> None:
     if not os.environ.get("COGLAKE_MIRROR"):
         raise SystemExit("set COGLAKE_MIRROR to a folder with the pinned files of cogbench")
     with tempfile.TemporaryDirectory() as folder:
-        agents = prepare(Path(folder))
-        repeats = [measure(Path(folder), agents) for _ in range(N_REPEATS)]
+        root = Path(*sys.argv[1:2] or [folder])
+        agents = prepare(root)
+        repeats = [measure(root, agents) for _ in range(N_REPEATS)]
     shown = table(fastest(repeats))
     shown.columns[3].header = "pairs"
     shown.columns[4].header = "pairs/s"

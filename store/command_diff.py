@@ -9,7 +9,7 @@ import typer
 
 from store import console, diff_items
 from store.database import connect
-from store.diff import Difference, compare
+from store.diff import Cell, Difference, compare
 from store.diff_items import Item
 from store.diff_names import Kind, Named, resolve
 from store.formats import Sheet, text, to_json
@@ -18,20 +18,8 @@ from store.settings import home
 
 _SHORT = 12
 _WIDTH = 80
-_CELL_HEADERS = ("run", "mode", "metric", "before", "after", "scored before", "scored after", "because")
-_ITEM_HEADERS = (
-    "rule",
-    "run",
-    "mode",
-    "episode",
-    "item",
-    "step",
-    "readout",
-    "before",
-    "after",
-    "prompt",
-    "response",
-)
+_CELL_HEADERS = ("mode", "metric", "before", "after", "scored before", "scored after", "because")
+_ITEM_HEADERS = ("rule", "mode", "episode", "item", "step", "readout", "before", "after", "prompt")
 
 
 def run(before: str, after: str, *, n_rows: int, is_public: bool, as_json: bool) -> None:
@@ -77,23 +65,14 @@ def _write(sides: tuple[Named, Named], difference: Difference, items: list[Item]
     for word, runs in (("gone", gone), ("added", added)):
         for run_id in runs[:n_rows]:
             console.write(f"run {word}: {run_id}\n")
+    # of two runs each has its column of answers, and no row is of one of them
+    is_of_runs = sides[0].kind is Kind.RUN
+    run_header = () if is_of_runs else ("run",)
     if difference.cells:
         console.show(
             Sheet(
-                _CELL_HEADERS,
-                tuple(
-                    (
-                        cell.run_id,
-                        cell.mode_id,
-                        cell.metric,
-                        _value(cell.before, cell.before_scored),
-                        _value(cell.after, cell.after_scored),
-                        cell.n_before,
-                        cell.n_after,
-                        cell.because,
-                    )
-                    for cell in difference.cells
-                ),
+                (*run_header, *_CELL_HEADERS),
+                tuple(_cell_row(cell, is_of_runs=is_of_runs) for cell in difference.cells),
             )
         )
     console.write(
@@ -101,9 +80,13 @@ def _write(sides: tuple[Named, Named], difference: Difference, items: list[Item]
         f"{difference.n_only_before:,} only before, {difference.n_only_after:,} only after\n"
     )
     if items:
-        console.show(Sheet(_ITEM_HEADERS, tuple(_row(item) for item in items)))
+        responses = ("response before", "response after") if is_of_runs else ("response",)
+        headers = (*run_header, *_ITEM_HEADERS, *responses)
+        console.show(Sheet(headers, tuple(_item_row(item, is_of_runs=is_of_runs) for item in items)))
     if len(items) < difference.n_changed or max(len(gone), len(added)) > n_rows:
-        console.say(f"only {n_rows:,} items and runs are shown; --rows shows more of them, --json all")
+        console.say(
+            f"of items and runs the first {n_rows:,} are shown; --rows shows more of them, --json all"
+        )
     for note in difference.notes:
         console.say(f"note: {note}")
 
@@ -131,10 +114,22 @@ def _verdict(value: float | None, status: str | None, reason: str | None) -> str
     return text(value) if status == "ok" else f"{status}: {reason}" if reason else status
 
 
-def _row(item: Item) -> tuple[object, ...]:
-    return (
+def _cell_row(cell: Cell, *, is_of_runs: bool) -> tuple[object, ...]:
+    row = (
+        cell.mode_id,
+        cell.metric,
+        _value(cell.before, cell.before_scored),
+        _value(cell.after, cell.after_scored),
+        cell.n_before,
+        cell.n_after,
+        cell.because,
+    )
+    return row if is_of_runs else (cell.run_id, *row)
+
+
+def _item_row(item: Item, *, is_of_runs: bool) -> tuple[object, ...]:
+    row = (
         item.rule,
-        item.run_id,
         item.mode_id,
         item.episode_id,
         item.item_id,
@@ -143,8 +138,9 @@ def _row(item: Item) -> tuple[object, ...]:
         _verdict(item.before_value, item.before_status, item.before_reason),
         _verdict(item.after_value, item.after_status, item.after_reason),
         _brief(item.prompt or item.withheld),
-        _brief(item.response_text),
     )
+    before, after = _brief(item.response_before), _brief(item.response_after)
+    return (*row, before, after) if is_of_runs else (item.run_id, *row, after or before)
 
 
 def _brief(words: str | None) -> str | None:

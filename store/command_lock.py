@@ -15,13 +15,13 @@ def run(output: Path, *, as_json: bool = False) -> None:
     # a link stays a link
     write_whole(output.resolve(), write_text(lock))
     if as_json:
-        console.write(to_json({"path": str(output), "git_sha": lock.git_sha, **counts(lock)}))
+        console.write(to_json({"path": str(output), "git_sha": lock.git_sha, **_counts(lock)}))
     else:
-        listed = ", ".join(f"{n:,} {kind}" for kind, n in counts(lock).items())
+        listed = ", ".join(f"{n:,} {kind}" for kind, n in _counts(lock).items())
         console.write(f"{output}: {listed}\n")
 
 
-def counts(lock: Lock) -> dict[str, int]:
+def _counts(lock: Lock) -> dict[str, int]:
     """Return how many of each kind a lock holds."""
     inputs = lock.inputs
     return {

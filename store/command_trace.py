@@ -108,7 +108,9 @@ class _Shown:
         return data | {
             "reason": None if found.reason is None else withheld(source),
             "unscored": [self._without_reason(row, source) for row in found.unscored],
-            "expectations": [self._rows.of("items", row, source) for row in found.expectations],
+            "expectations": [
+                self._rows.of("items", row, source) | {"first_item_id": None} for row in found.expectations
+            ],
             "components": [self._without_reason(row, source) for row in found.components],
             "runs": [self._rows.of("runs", row, row["source_id"]) for row in found.runs],
         }
@@ -194,7 +196,8 @@ def _score(found: Trace, reason: str | None) -> Iterator[str]:
     yield "\ncounts\n"
     yield from _counts(found)
     yield from _pairs(found.uncertainty)
-    yield "\nversions\n"
+    if found.versions:
+        yield "\nversions\n"
     yield from (f"  {row['of']}: {row['sha256']}\n" for row in found.versions)
 
 

@@ -183,6 +183,7 @@ def compare(
         raise CheckFailed(
             f"{mode_id}: expected one version of its scorer, found {', '.join(hashes)}; run `coglake build`"
         )
+    con.execute(sql.PLAYED)
     con.execute(sql.PAIRS)
     con.execute(sql.CLUSTERS)
     result = con.execute(

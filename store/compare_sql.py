@@ -36,7 +36,8 @@ CELLS_OF_RUN = """
 WANTED = """
     create or replace temp table wanted as
     select
-        modes.mode_id, modes.display_order, modes.label, modes.is_played, modes.cluster, modes.decimals,
+        modes.mode_id, modes.display_order, modes.label, modes.is_played, modes.is_adaptive,
+        modes.cluster, modes.decimals,
         declared.metric, declared.unit, declared.scale, declared.rule, declared.readout,
         coalesce(stated.margin, declared.equivalence_margin) as margin
     from s1cogbench_modes as modes
@@ -73,8 +74,42 @@ MIXED_SCORERS = """
     having min(scorer_sha) <> max(other_scorer_sha)
     order by mode_id
 """
-# how many trials an episode has may depend on who plays: then an episode is a pair, and its value a weighted
-# mean. What has no answer that counts is lacking
+# episodes of one number need not be of one environment: what is known of both says whether they are
+PLAYED = """
+    create or replace temp table played as
+    with
+
+    trials as (
+        select
+            compared.side,
+            steps.mode_id,
+            steps.episode_id,
+            steps.trial,
+            max(steps.hidden_values) filter (list_count(steps.hidden_values) = len(steps.hidden_values))
+                as hidden_values,
+            bit_xor(hash(steps.step_index, steps.credited_options)) filter (
+                steps.credited_options is not null and not steps.is_forced
+            ) as credited
+        from stg_steps as steps
+        inner join compared using (run_id, mode_id)
+        inner join wanted using (mode_id)
+        where wanted.is_played
+        group by compared.side, steps.mode_id, steps.episode_id, steps.trial
+    )
+
+    select
+        a.mode_id,
+        count(distinct a.episode_id) as n_episodes,
+        count(distinct a.episode_id) filter (a.hidden_values <> b.hidden_values) as n_elsewhere,
+        coalesce(bool_or(a.hidden_values <> b.hidden_values), false)
+        or coalesce(bool_or(a.credited <> b.credited), false) as is_other_trials
+    from trials as a
+    inner join trials as b using (mode_id, episode_id, trial)
+    where a.side = 'a' and b.side = 'b'
+    group by a.mode_id
+"""
+# how many trials an episode has, and what is right in them, may depend on who plays: then an episode is a
+# pair, and its value a weighted mean. What has no answer that counts is lacking
 PAIRS = """
     create or replace temp table pairs as
     with
@@ -83,9 +118,15 @@ PAIRS = """
         select
             keyed.mode_id,
             not any_value(wanted.is_played)
-            or (any_value(wanted.unit) = 'percent' and bool_and(n_ok_a > 0 and n_ok_b > 0)) as by_item
+            or (
+                any_value(wanted.unit) = 'percent'
+                and not any_value(wanted.is_adaptive)
+                and not coalesce(any_value(played.is_other_trials), false)
+                and bool_and(n_ok_a > 0 and n_ok_b > 0)
+            ) as by_item
         from keyed
         inner join wanted using (mode_id)
+        left join played using (mode_id)
         group by keyed.mode_id
     ),
 
@@ -219,6 +260,8 @@ COMPARISONS = """
         select
             sides.*,
             paired.* exclude (mode_id),
+            played.n_episodes,
+            played.n_elsewhere,
             means.n_clusters,
             -- a difference in the thirteenth digit is one of rounding
             1e-12 * (abs(means.mean_a) + abs(means.mean_b)) as rounding,
@@ -247,6 +290,7 @@ COMPARISONS = """
             end as unpaired_because
         from sides
         left join paired using (mode_id)
+        left join played using (mode_id)
         left join means using (mode_id)
         left join spread using (mode_id)
     ),
@@ -362,6 +406,13 @@ COMPARISONS = """
                         then 'no flip table: the two played other trials, so an episode is a pair'
                     when found = 'paired' and unit = 'percent' and not is_either_or
                         then 'no flip table: some items are right in part'
+                end,
+                case
+                    when found = 'paired' and n_elsewhere > 0
+                        then
+                            'in ' || n_elsewhere || ' of ' || n_episodes
+                            || ' episodes of one number the two met'
+                            || ' other environments: these share no chance, and pair by number alone'
                 end,
                 case
                     when found = 'paired' and margin is null

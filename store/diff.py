@@ -30,6 +30,30 @@ _OLDER_BUILDS = """
     where invocation_id in (select unnest($1::varchar[])) and benchmark is null
     limit 1
 """
+_OF_LAST_BUILD = """
+    log.rowid = (select max(rowid) from build_log where is_full and status = 'success')
+"""
+_KEPT_VALUES = """
+    select 1
+    from audit_score_history as history
+    inner join build_log as log using (invocation_id)
+    where history.rule_sha = $1 and log.is_full and log.status = 'success'
+    limit 1
+"""
+# what the tables hold may be of these; no history tells
+_NEWER_BUILD = """
+    select
+        strftime(started_at at time zone 'UTC', '%Y-%m-%d %H:%M:%S UTC'),
+        case status when 'success' then 'was of a part' when 'failed' then 'failed' else 'did not end' end
+    from build_log
+    where rowid > (
+        select max(rowid) from build_log
+        where is_full and status = 'success' and ($1 or invocation_id in (select unnest($2::varchar[])))
+    )
+    qualify not bool_or(is_full and status = 'success') over ()
+    order by rowid desc
+    limit 1
+"""
 _OF_OLDER_BUILDS = "coalesce(history.benchmark, 's1cogbench') = 's1cogbench'"
 # builds of an older version do not say all that went in: what they lack is not compared
 _CELLS = """
@@ -292,6 +316,10 @@ def compare(con: duckdb.DuckDBPyConnection, before: Named, after: Named) -> Diff
         Two of one kind, of versions those of one rule.
     """
     notes: list[str] = []
+    if before.kind is not Kind.VERSION:
+        sides = [before.id, after.id]
+        for started_at, outcome in con.execute(_NEWER_BUILD, [before.kind is Kind.RUN, sides]).fetchall():
+            notes.append(f"the build of {started_at} {outcome}: its values are not kept, and not compared")
     _compare_cells(con, before, after, notes)
     verdicts = _verdicts(con, before, after, notes)
     counts = _compare_verdicts(con, verdicts)
@@ -314,6 +342,17 @@ def _compare_cells(con: duckdb.DuckDBPyConnection, before: Named, after: Named, 
     if before.kind is Kind.RUN:
         keys, run_id = keys[1:], "cast(null as varchar)"
     conditions = [f"history.{_COLUMN[side.kind]} = {_literal(side.id)}" for side in (before, after)]
+    if before.kind is Kind.RUN:
+        # a value that the last build no longer makes is none of the run
+        conditions = [f"{condition} and {_OF_LAST_BUILD}" for condition in conditions]
+    if before.kind is Kind.VERSION:
+        lacking = [side.id for side in (before, after) if not con.execute(_KEPT_VALUES, [side.id]).fetchall()]
+        if lacking:
+            notes.append(
+                f"no build with version {lacking[0][:12]} succeeded, so no values of it are kept: "
+                "verdicts alone are compared"
+            )
+            conditions = ["false", "false"]
     older = con.execute(_OLDER_BUILDS, [[before.id, after.id]]).fetchall()
     if older:
         notes.append(

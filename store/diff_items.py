@@ -198,7 +198,7 @@ _AS_ROWS = """
     select
         rule, coalesce(after.run_id, before.run_id), mode_id, episode_id, item_id, step_index, readout,
         before.value, before.status, before.status_reason, after.value, after.status, after.status_reason,
-        prompt, coalesce(after.response_text, before.response_text), withheld
+        prompt, before.response_text, after.response_text, withheld
     from diff_shown
     order by number
 """
@@ -216,9 +216,10 @@ class Item:
         In the rule's unit; None where there is none, for which status and reason speak.
     before_status, after_status
         None where the side says less often of the row that it is scored.
-    prompt, response_text
-        As asked and answered, by the second run where two are compared; None where the row has none, or may
-        not be shown.
+    prompt
+        As asked, of the second run where two are compared; None where the row has none, or may not be shown.
+    response_before, response_after
+        As answered; of two runs each answered, of builds and versions both sides score one answer.
     withheld
         Why text is left out; None where nothing is.
     """
@@ -237,7 +238,8 @@ class Item:
     after_status: str | None
     after_reason: str | None
     prompt: str | None
-    response_text: str | None
+    response_before: str | None
+    response_after: str | None
     withheld: str | None
 
 

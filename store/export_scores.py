@@ -1,5 +1,6 @@
 """Item verdicts with what was asked and answered, for readers outside the store."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,7 +258,7 @@ def select_scores(
         Also give the verdicts of a run that lacks planned rows of a mode; ``is_partial`` marks them.
     is_public
         Leave out raw text of restricted sources: ``withheld`` then says why, and participants, episodes and
-        items are numbered in place of their names, alike in all rows of the export.
+        items are numbered in place of their names, alike in all rows of the export and anew in each.
 
     Raises
     ------
@@ -293,7 +294,8 @@ def select_scores(
         "run_id varchar, mode_id varchar, is_partial boolean",
         [(*cell, cell in partial) for cell in shown],
     )
-    columns = ", ".join(map(_public if is_public else _whole, _COLUMNS))
+    salt = secrets.token_hex(16)
+    columns = ", ".join(_public(column, salt) if is_public else _whole(column) for column in _COLUMNS)
     return Selection(f"select {columns} from ({_VERDICTS}) order by {_ORDER}", (note,) if n_left_out else ())
 
 
@@ -347,12 +349,15 @@ def _whole(column: str) -> str:
     return f"cast(null as varchar) as {column}" if column == "withheld" else column
 
 
-def _public(column: str) -> str:
-    """Return SQL for a column as anyone may see it; names become numbers in an order that tells nothing."""
+def _public(column: str, salt: str) -> str:
+    """Return SQL for a column as anyone may see it; names become numbers in an order that tells nothing.
+
+    Without a salt that nobody knows, who has all names could order them by their hashes too.
+    """
     if column in _RAW_TEXT:
         return f"case when withheld is null then {column} end as {column}"
     if column in IDENTITIES:
-        number = f"dense_rank() over (partition by withheld is null order by md5({column}))"
+        number = f"dense_rank() over (partition by withheld is null order by md5('{salt}' || {column}))"
         called = f"'{IDENTITIES[column]} ' || {number}"
         return f"case when withheld is null or {column} is null then {column} else {called} end as {column}"
     return column

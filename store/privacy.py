@@ -4,6 +4,7 @@ A source is restricted if its block in ``manifests/sources.toml`` says ``gated``
 the lake name it and the manifest does not. What a schedule of this project drew has no upstream and is free.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -152,12 +153,13 @@ def _unquoted(header: str, reason: str, source_id: str) -> str:
 class PublicRows:
     """Raw rows as anyone may see them: text of restricted sources is left out, and ids are numbered.
 
-    The same id has the same number in all rows that one object has seen, so rows can still be matched; the
-    numbers follow the order of appearance and say nothing else.
+    The same id has the same number in all rows that one object has seen, so rows can still be matched.
+    Numbers follow the order of appearance, so rows that come in the order of names are to be shuffled first.
     """
 
     def __init__(self, restricted: frozenset[str]) -> None:
         self._restricted = restricted
+        self._salt = secrets.token_hex(16)
         self._numbers: dict[str, dict[object, str]] = {kind: {} for kind in IDENTITIES.values()}
 
     def of(self, table: str, row: Mapping[str, object], source_id: str | None) -> dict[str, object]:
@@ -180,6 +182,15 @@ class PublicRows:
             name: None if name in RAW_TEXT[table] else self.called(name, value) for name, value in row.items()
         }
         return shown | {"withheld": withheld(source_id)}
+
+    def shuffled(self, query: str) -> str:
+        """Return a query over raw rows as JSON in an order that tells nothing of names, alike in every table.
+
+        Steps of an episode and options of an answer stay in their order.
+        """
+        keys = [f"md5('{self._salt}' || (line ->> '{column}'))" for column in ("item_id", *IDENTITIES)]
+        keys += [f"cast(line ->> '{column}' as bigint)" for column in ("step_index", "option_index")]
+        return f"select line from ({query}) as shown (line) order by {', '.join(dict.fromkeys(keys))}"
 
     def called(self, column: str, value: object) -> object:
         """Return what a value of a restricted source is called: numbered if the column may name a person."""

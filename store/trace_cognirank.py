@@ -1,5 +1,6 @@
 """The way from a CogniScore, or a component of it, to its raw rows."""
 
+import shlex
 from pathlib import Path
 
 import duckdb
@@ -203,4 +204,4 @@ def trace_cogniscore(
 
 
 def _advice(model_id: str) -> str:
-    return f"`coglake cognirank --models {model_id}` asks what is missing"
+    return f"`coglake cognirank --models {shlex.quote(model_id)}` asks what is missing"

@@ -305,7 +305,8 @@ def lines(
     hidden = (
         [] if restricted is None else [each for each in rows.source_ids if each is None or each in restricted]
     )
-    result = con.cursor().execute(rows.query if most is None else f"{rows.query} limit {most}")
+    query = shown.shuffled(rows.query) if hidden else rows.query
+    result = con.cursor().execute(query if most is None else f"{query} limit {most}")
     while batch := result.fetchmany(_BATCH):
         for (line,) in batch:
             if not hidden:

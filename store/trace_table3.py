@@ -1,5 +1,6 @@
 """The way from a cell of Table 3, or another metric of its mode, to its raw rows."""
 
+import shlex
 from dataclasses import fields
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def _advice(con: duckdb.DuckDBPyConnection, mode_id: str, cell: Row) -> str | No
         ).fetchall()
     }
     if "model" in kinds:
-        return f"`coglake generate --model {cell['model_id']} --modes {mode_id}` asks what is missing"
+        return f"`coglake generate --model {shlex.quote(cell['model_id'])} --modes {mode_id}` asks what is missing"
     return (
         f"a source in which {cell['model_id']} was asked all of it: `coglake ingest --list` names the "
         "sources, and `coglake import` reads the log of another harness"

@@ -27,6 +27,10 @@ _TABLES = f"""
         run_id varchar, mode_id varchar, episode_id varchar, item_id varchar, step_index integer,
         rule varchar, readout varchar, value double, weight double, status varchar, scorer_sha varchar
     );
+    create table stg_steps (
+        run_id varchar, mode_id varchar, episode_id varchar, step_index integer, trial integer,
+        hidden_values double[], credited_options varchar[], is_forced boolean
+    );
     create table int_clusters (run_id varchar, mode_id varchar, episode_id varchar, cluster_id varchar);
     create view int_episode_metrics as
     select
@@ -55,13 +59,26 @@ _SCORED = (
     "status",
     "scorer_sha",
 )
+_STEPS = {
+    "run_id": pl.String,
+    "mode_id": pl.String,
+    "episode_id": pl.String,
+    "step_index": pl.Int32,
+    "trial": pl.Int32,
+    "hidden_values": pl.List(pl.Float64),
+    "credited_options": pl.List(pl.String),
+    "is_forced": pl.Boolean,
+}
 with (ROOT / "manifests" / "s1cogbench_metrics.csv").open(newline="", encoding="utf-8") as handle:
     PRIMARY = {row["mode_id"]: row for row in csv.DictReader(handle) if row["is_primary"] == "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a rule says of one answer or trial; its episode is its cluster unless another is named."""
+    """What a rule says of one answer or trial; its episode is its cluster unless another is named.
+
+    Of a trial, ``hidden`` is what decides its outcomes and ``credited`` the option that is right.
+    """
 
     episode: str
     value: float | None
@@ -70,6 +87,8 @@ class Verdict:
     weight: float = 1.0
     status: str = "ok"
     cluster: str | None = None
+    hidden: tuple[float | None, ...] | None = None
+    credited: str | None = None
 
 
 class PairedLake:
@@ -118,6 +137,21 @@ class PairedLake:
             for e in verdicts
         ]
         self._insert("int_scored", pl.DataFrame(rows, kinds | {"weight": pl.Float64}, orient="row"))
+        steps = [
+            (
+                run_id,
+                mode_id,
+                e.episode,
+                e.step,
+                e.step,
+                e.hidden and list(e.hidden),
+                e.credited and [e.credited],
+                False,
+            )
+            for e in verdicts
+            if e.step is not None
+        ]
+        self._insert("stg_steps", pl.DataFrame(steps, _STEPS, orient="row"))
         clusters = {(run_id, mode_id, e.episode, e.cluster or e.episode) for e in verdicts}
         columns = ("run_id", "mode_id", "episode_id", "cluster_id")
         self._insert(

@@ -328,6 +328,41 @@ def test_the_fixture_is_the_double_nearest_to_18403_over_380(fixture_lake):
     )
 
 
+def part_ids(lake: Home, run_id: str) -> str:
+    """Return the parts of a run's rows as the history names them, read from the folders."""
+    paths = [path for path in lake.raw.glob(f"*/run={run_id}/part-*.parquet") if path.parts[-3] != "runs"]
+    return " ".join(sorted({path.stem.removeprefix("part-")[:16] for path in paths}))
+
+
+def test_the_history_holds_every_score_of_a_component_and_what_went_in(fixture_lake):
+    history = query(
+        fixture_lake,
+        """
+        select * from audit_score_history
+        where benchmark = 'cognirank'
+            and invocation_id = (select arg_max(invocation_id, rowid) from build_log)
+        """,
+    )
+    scores = query(fixture_lake, "select *, dataset_id as mode_id from cognirank_scores")
+    found = {(row["run_id"], row["mode_id"], row["metric"]): row for row in history}
+    assert len(found) == len(history) == len(scores) > 0
+    assert {row["component_id"] for row in scores} == COMPONENTS.keys()
+    rules = {(row["component_id"], row["metric"]): row["rule"] for row in manifest("metrics")}
+    current = query(fixture_lake, "select distinct rule, scorer_sha from int_scored")
+    versions = {row["rule"]: row["scorer_sha"] for row in current}
+    assert len(versions) == len(current)
+    counts = ("n_planned", "n_scored", "n_unparsed", "n_error", "n_too_long", "n_missing_option")
+    kept = ("model_id", "value", "value_scored", *counts, "scorer_sha")
+    for score in scores:
+        row = found[score["run_id"], score["mode_id"], score["metric"]]
+        assert {name: row[name] for name in kept} == {name: score[name] for name in kept}
+        assert row["rule"] == rules[score["component_id"], score["metric"]]
+        assert row["rule_sha"] == versions[row["rule"]]
+        dataset_id = row["mode_id"]
+        parts = [part_ids(fixture_lake, run) for run in (row["run_id"], f"items-{dataset_id}-{dataset_id}")]
+        assert row["raw_parts_sha256"] == hashlib.sha256("|".join(parts).encode()).hexdigest()
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_without_one_component_there_is_none_and_it_is_named(fixture_lake, name):
     found = cogniscore(fixture_lake, f"without_{name}")

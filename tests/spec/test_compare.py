@@ -339,6 +339,73 @@ def test_played_trials_are_pairs_where_both_played_the_same_ones(lake):
     assert found.both_right + found.a_only + found.b_only + found.both_wrong == 60
 
 
+def test_trials_of_other_environments_are_no_pairs_although_their_numbers_are_the_same(lake):
+    rng = np.random.default_rng(6)
+    hidden = {"a": (0.25, 0.75), "b": (0.75, 0.25)}
+    for model in "ab":
+        trials = [
+            Verdict(
+                f"{episode}", float(rng.integers(0, 2)), step=step, hidden=hidden["a" if episode else model]
+            )
+            for episode in range(6)
+            for step in range(10)
+        ]
+        lake.add(model, ARMS, trials)
+    found = compared(lake)[ARMS]
+    assert (found.pair, found.n_pairs, found.n_clusters) == ("episode", 6, 6)
+    assert (found.test, found.both_right, found.mcnemar_p) == ("paired t over clusters", None, None)
+    assert "in 1 of 6 episodes of one number the two met other environments" in found.note
+
+
+def test_what_is_not_known_of_an_environment_is_no_difference(lake):
+    rng = np.random.default_rng(7)
+    for model, hidden in (("a", (0.25, 0.75)), ("b", (None, 0.5))):
+        lake.add(
+            model,
+            ARMS,
+            [
+                Verdict(f"{e}", float(rng.integers(0, 2)), step=s, hidden=hidden)
+                for e in range(4)
+                for s in range(5)
+            ],
+        )
+    assert (compared(lake)[ARMS].pair, compared(lake)[ARMS].n_pairs) == ("item", 20)
+
+
+def test_trials_whose_right_option_follows_from_earlier_choices_are_no_pairs(lake):
+    # a card-sorting rule switches after so many right answers of whoever plays
+    for model, credited in (("a", "colour"), ("b", "shape")):
+        trials = [
+            Verdict(
+                f"{e}",
+                float((e + s) % (2 if model == "a" else 3) > 0),
+                step=s,
+                credited=credited if s else "form",
+            )
+            for e in range(4)
+            for s in range(5)
+        ]
+        lake.add(model, "wcst_autonomous", trials)
+    found = compared(lake)["wcst_autonomous"]
+    assert (found.pair, found.n_pairs, found.both_right) == ("episode", 4, None)
+    assert found.note == "no flip table: the two played other trials, so an episode is a pair"
+
+
+def test_questions_that_follow_from_answers_are_no_pairs(lake):
+    for model in "ab":
+        lake.add(
+            model,
+            "temporal_discounting",
+            [
+                Verdict(f"{e}", float((e + s + (model == "b")) % 2), step=s)
+                for e in range(4)
+                for s in range(5)
+            ],
+        )
+    found = compared(lake)["temporal_discounting"]
+    assert (found.pair, found.n_pairs, found.both_right) == ("episode", 4, None)
+
+
 def test_an_episode_with_a_trial_without_a_score_is_a_missing_pair(lake):
     trials = [Verdict(f"{e}", float(s % 2), step=s) for e in range(4) for s in range(5)]
     lake.add("a", ARMS, trials)

@@ -790,9 +790,6 @@ def test_demo_says_each_step_and_shows_what_was_played(built, monkeypatch):
     monkeypatch.setattr(command_demo, "export_learning", lambda *_: Sheet(("Model",), (("oracle",),)))
     monkeypatch.setattr(command_demo, "build", lambda *_, **__: BuildReport((), (), (), 0.1))
     with duckdb.connect(str(built.database)) as con:
-        con.execute("alter table s1cogbench_modes add column decimals integer")
-        con.execute("update s1cogbench_modes set decimals = 3")
-        con.execute("alter table table_3 add column se double")
         con.execute("alter table table_3 add column value_scored double")
         con.execute("update table_3 set se = 0.01234 where column_id = 'org/model,1'")
         con.execute(

@@ -283,6 +283,37 @@ def test_a_version_whose_verdicts_are_not_kept_is_named(con):
     assert difference.n_verdicts == 0
 
 
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        ({"status": "failed"}, "failed"),
+        ({"status": "running"}, "did not end"),
+        ({"is_full": False}, "was of a part"),
+    ],
+)
+def test_a_newer_build_without_history_is_told_beside_the_latest(con, log, outcome):
+    for name in ("b-one", "b-two", "b-three"):
+        add_build(con, name)
+    assert found(con, "previous", "latest").notes == ()
+    add(con, "build_log", invocation_id="b-four", started_at="2026-01-01 09:00:00Z", **log)
+    [note] = found(con, "previous", "latest").notes
+    assert note.startswith(f"the build of 2026-01-01 09:00:00 UTC {outcome}: its values are not kept")
+    # it is nothing to builds before the latest
+    assert found(con, "b-one", "b-two").notes == ()
+
+
+def test_a_version_that_no_build_ended_with_has_verdicts_and_no_cells(con):
+    add_build(con, "b-one", {"run_id": "run"})
+    add_verdicts(con, "aaaa", 1.0)
+    add_verdicts(con, "bbbb", 0.0, is_current=False)
+    difference = found(con, "bbbb", "aaaa")
+    assert (difference.n_cells, difference.cells, difference.runs_added) == (0, (), ())
+    assert difference.n_changed == 1
+    assert difference.notes == (
+        "no build with version bbbb succeeded, so no values of it are kept: verdicts alone are compared",
+    )
+
+
 # ---- verdicts ----
 
 
@@ -362,7 +393,7 @@ def test_two_runs_meet_in_modes_items_and_rules(con):
     add_verdicts(con, "aaaa", 0.0, run_id="two", item_id="j")
     # what a replaced version said of a run is not compared
     add_verdicts(con, "0000", 1.0, run_id="two", is_current=False)
-    for run_id, value in (("one", 1.0), ("two", 0.0)):
+    for run_id in ("one", "two"):
         add(con, "int_episode_sums", run_id=run_id)
         add(
             con,
@@ -373,11 +404,18 @@ def test_two_runs_meet_in_modes_items_and_rules(con):
             episode_id="e",
             response_text=run_id,
         )
-        add_build(con, f"b-{run_id}", {"run_id": run_id, "value": value})
+    # a value that is made no longer is none of either
+    add_build(con, "b-one", {"run_id": "two", "metric": "no longer made"})
+    add_build(con, "b-two", {"run_id": "one", "value": 1.0}, {"run_id": "two", "value": 0.0})
     difference = found(con, "one", "two")
     assert (difference.n_verdicts, difference.n_changed, difference.n_only_after) == (1, 1, 1)
     [cell] = difference.cells
     assert (cell.run_id, cell.before, cell.after) == (None, 1.0, 0.0)
+    # what either run answered, and what only the second was asked
+    diff_items.show(con, None, None)
+    assert [
+        (row.response_before, row.response_after) for row in diff_items.rows(con) if row.item_id == "i"
+    ] == [("one", "two")]
     [item] = shown(con)
     assert [item[side]["response_text"] for side in ("before", "after")] == ["one", "two"]
 

@@ -7,7 +7,7 @@ import json
 import duckdb
 import pytest
 
-from store import export_scores
+from store import command_export_scores, export_scores
 from store.errors import NothingToExport, WrongUsage
 from store.export_scores import score_sheet, select_scores, write_scores
 from store.formats import Format
@@ -219,6 +219,24 @@ def test_so_does_one_of_the_other_benchmarks(build, table, column):
         select_scores(build.con)
 
 
+# --- public rows ---
+
+
+def test_people_of_a_restricted_source_are_numbered_anew_in_each_export(build):
+    names = [f"p{number:02}" for number in range(20)]
+    build.run("private", source_id="stranger")
+    for place, name in enumerate(names):
+        build.verdict(run_id="private", episode_id=name, value=float(place))
+
+    def numbered():
+        rows = build.rows(is_public=True)
+        assert [row["episode_id"] for row in rows] == sorted(f"episode {place + 1}" for place in range(20))
+        return tuple(row["episode_id"] for row in sorted(rows, key=lambda row: float(row["value"])))
+
+    # the hashes of known names can be put in order by anybody, so their order must not be the numbers'
+    assert len({numbered() for _ in range(3)}) == 3
+
+
 # --- choosing ---
 
 
@@ -290,6 +308,24 @@ def test_json_is_strict_and_an_infinite_value_reads_as_in_other_exports(build, t
     assert [row["value"] for row in rows] == ["+∞", "-∞", None, 0.1 + 0.2]
     _, text = written(build, tmp_path, Format.CSV)
     assert [row["value"] for row in csv.DictReader(io.StringIO(text))] == ["+∞", "-∞", "", str(0.1 + 0.2)]
+
+
+def test_no_progress_bar_is_drawn_into_what_is_written(build, monkeypatch, capfd):
+    build.verdict()
+    drawn = []
+
+    def require_fresh(con, *_):
+        drawn.extend(con.execute("select current_setting('enable_progress_bar')").fetchone())
+
+    # what DuckDB does in a process that it takes for a session, where it draws on standard output
+    build.con.execute("set enable_progress_bar = true")
+    monkeypatch.setattr(command_export_scores, "connect", lambda lake: build.con)
+    monkeypatch.setattr(command_export_scores, "require_fresh", require_fresh)
+    command_export_scores.run(
+        Format.CSV, (), (), allow_partial=False, is_public=False, output="-", as_json=False
+    )
+    assert drawn == [False]
+    assert capfd.readouterr().out.startswith("benchmark,model_id,")
 
 
 def test_a_table_for_reading_has_a_limit(build, monkeypatch):

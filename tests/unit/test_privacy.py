@@ -1,5 +1,7 @@
 """Restricted sources: whose raw text is not to be handed on, and what stands in its place."""
 
+import json
+
 import duckdb
 import pytest
 
@@ -173,6 +175,27 @@ def test_rows_of_several_tables_can_still_be_matched():
         ("item 1", "episode 2"),
     ]
     assert rows.of("outputs", {"participant_id": None}, "gated")["participant_id"] is None
+
+
+def test_rows_are_shuffled_anew_by_each_object_alike_in_every_table_and_their_steps_stay_in_order():
+    names = [f"p{number:02}" for number in range(20)]
+    steps = " union all ".join(
+        f"select to_json({{'episode_id': '{name}', 'step_index': {step}}})"
+        for name in names
+        for step in (2, 10)
+    )
+    people = " union all ".join(f"select to_json({{'participant_id': '{name}'}})" for name in names)
+
+    def order(rows, query, column):
+        found = [json.loads(line) for (line,) in duckdb.connect().execute(rows.shuffled(query)).fetchall()]
+        assert [row["step_index"] for row in found if "step_index" in row] in ([], [2, 10] * len(names))
+        return list(dict.fromkeys(row[column] for row in found))
+
+    first, second = PublicRows(frozenset()), PublicRows(frozenset())
+    assert order(first, steps, "episode_id") == order(first, people, "participant_id")
+    assert (
+        len({tuple(names), *(tuple(order(rows, people, "participant_id")) for rows in (first, second))}) == 3
+    )
 
 
 # --- reasons in tables ---

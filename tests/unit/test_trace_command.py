@@ -175,5 +175,13 @@ def test_public_shows_no_raw_text_of_a_restricted_source_and_the_same_score(trac
         )
 
 
+def test_public_names_no_item_of_a_restricted_source(trace, monkeypatch):
+    whole = json.loads(printed(trace("bayesian_urn", "uniform", "--json")))
+    monkeypatch.setattr(command_trace, "restricted_sources", lambda con: frozenset({"demo_archive"}))
+    told = printed(trace("bayesian_urn", "uniform", "--public", "--json"))
+    assert whole["expectations"] and len(whole["rows"]["items"]) > 20
+    assert not [row["item_id"] for row in whole["rows"]["items"] if f'"{row["item_id"]}"' in told]
+
+
 def test_public_shows_a_public_source_as_it_is(trace):
     assert trace("bart", "demo-bayes", "--public").stdout == trace("bart", "demo-bayes").stdout

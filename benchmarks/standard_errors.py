@@ -2,7 +2,7 @@
 
 Takes a lake that is built (``COGLAKE_HOME``), such as one with the whole archive (``coglake ingest cogbench``
 and ``coglake build``), copies its database, and builds anew there what lies between item verdicts and
-Table 3. Run ``python benchmarks/statistics.py``; it prints a markdown table and leaves no file behind.
+Table 3. Run ``python benchmarks/standard_errors.py``; it prints a markdown table and leaves no file behind.
 """
 
 import argparse
