@@ -647,7 +647,7 @@ def diff(
     command_diff.run(before, after, n_rows=n_rows, is_public=is_public, as_json=as_json)
 
 
-@_command("coglake compare gpt-4 claude-2", "coglake compare gpt-4 claude-2 --margin bart=2 --json")
+@_command("coglake compare gpt-4_cot gpt-4_sb", "coglake compare gpt-4_cot gpt-4_sb --margin bart=2 --json")
 def compare(
     one: Annotated[str, typer.Argument(metavar="A", help="A model column of Table 3, or a run.")],
     another: Annotated[str, typer.Argument(metavar="B", help="Another one.")],

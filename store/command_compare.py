@@ -42,8 +42,6 @@ def run(
     stated = read_margins(margins)
     con = connect(home())
     try:
-        # where Python runs no file, DuckDB would draw a bar on standard output, among the answer
-        con.execute("set enable_progress_bar = false")
         built = require_fresh(con, home(), project_dir())
         a, b = resolve(con, one), resolve(con, another)
         found = compare(con, a, b, modes, stated)

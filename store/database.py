@@ -60,6 +60,8 @@ def connect(lake: Home, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(str(lake.database), read_only=read_only)
         # global, because a plain SET would not reach the cursors of this connection
         connection.execute("set global TimeZone = 'UTC'")
+        # DuckDB draws it on standard output where Python runs no file, and there a result may be JSON
+        connection.execute("set enable_progress_bar = false")
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
         raise explain(error, lake) or LakeUnusable(f"{lake.database}: cannot be opened ({reason})") from error

@@ -1,5 +1,6 @@
 """The way from a score of Learning, of a category or of one task, to replies and questions."""
 
+import shlex
 from pathlib import Path
 
 import duckdb
@@ -62,7 +63,7 @@ def trace_task(con: duckdb.DuckDBPyConnection, lake: Home, project: Path, named:
         value=value,
         value_scored=score["value_scored"],
         reason=score["reason"],
-        advice=None if value is not None else _advice(score["model_id"]),
+        advice=None if value is not None else _advice(con, score["model_id"]),
         formulas=formulas(con, ("learning_rule", rule), ("composite", "learning_task")),
         parameters=task,
         counts=chosen(score, COUNTS),
@@ -128,7 +129,7 @@ def trace_category(
         value=value,
         value_scored=report["score_scored"],
         reason=report["reason"],
-        advice=None if value is not None else _advice(report["model_id"]),
+        advice=None if value is not None else _advice(con, report["model_id"]),
         formulas=formulas(con, ("composite", "learning_category")),
         parameters={},
         counts={
@@ -183,5 +184,8 @@ def _instances(con: duckdb.DuckDBPyConnection, run_id: str, task_id: str) -> lis
     )
 
 
-def _advice(model_id: str) -> str:
-    return f"`coglake generate --benchmark learning --model {model_id}` asks what is missing"
+def _advice(con: duckdb.DuckDBPyConnection, model_id: str) -> str | None:
+    """Return what would fill a score, if a model can be asked: an agent plays what it was made for."""
+    if not asked(con, "select 1 from stg_runs where model_id = $1 and kind = 'model' limit 1", model_id):
+        return None
+    return f"`coglake generate --benchmark learning --model {shlex.quote(model_id)}` asks what is missing"

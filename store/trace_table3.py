@@ -164,7 +164,8 @@ def _advice(con: duckdb.DuckDBPyConnection, mode_id: str, cell: Row) -> str | No
         ).fetchall()
     }
     if "model" in kinds:
-        return f"`coglake generate --model {shlex.quote(cell['model_id'])} --modes {mode_id}` asks what is missing"
+        model = shlex.quote(cell["model_id"])
+        return f"`coglake generate --model {model} --modes {mode_id}` asks what is missing"
     return (
         f"a source in which {cell['model_id']} was asked all of it: `coglake ingest --list` names the "
         "sources, and `coglake import` reads the log of another harness"

@@ -3,14 +3,18 @@
 import hashlib
 import json
 import re
+import shlex
 import shutil
 
+import duckdb
 import pytest
 from support import copy_lake
 from typer.testing import CliRunner
 
-from store import command_trace
+from store import command_trace, trace_cognirank, trace_learning, trace_table3
 from store.cli import app
+from store.trace_files import RawRows
+from store.trace_record import Trace
 
 
 @pytest.fixture
@@ -102,6 +106,20 @@ def test_a_reference_that_was_not_run_says_how_to_run_it(trace):
     assert "`coglake generate --agent thompson`" in printed(trace("stationary_bandits", "reference"))
 
 
+def test_what_would_fill_a_score_can_be_pasted_and_is_for_models_alone():
+    with duckdb.connect() as con:
+        con.execute("create table stg_runs as select 'a; b' as model_id, 'model' as kind")
+        con.execute("insert into stg_runs values ('expert', 'reference')")
+        [table_3, cognirank, learning] = [
+            trace_table3._advice(con, "bart", {"column_kind": "model", "model_id": "a; b"}),
+            trace_cognirank._advice("a; b"),
+            trace_learning._advice(con, "a; b"),
+        ]
+        assert trace_learning._advice(con, "expert") is None
+    for advice in (table_3, cognirank, learning):
+        assert "a; b" in shlex.split(advice.split("`")[1])
+
+
 # ---- what is refused ----
 
 
@@ -175,12 +193,28 @@ def test_public_shows_no_raw_text_of_a_restricted_source_and_the_same_score(trac
         )
 
 
-def test_public_names_no_item_of_a_restricted_source(trace, monkeypatch):
-    whole = json.loads(printed(trace("bayesian_urn", "uniform", "--json")))
-    monkeypatch.setattr(command_trace, "restricted_sources", lambda con: frozenset({"demo_archive"}))
-    told = printed(trace("bayesian_urn", "uniform", "--public", "--json"))
-    assert whole["expectations"] and len(whole["rows"]["items"]) > 20
-    assert not [row["item_id"] for row in whole["rows"]["items"] if f'"{row["item_id"]}"' in told]
+def test_public_names_no_item_that_stands_for_an_expectation(monkeypatch):
+    monkeypatch.setattr(command_trace, "restricted_sources", lambda con: frozenset({"private"}))
+    kind = {"first_item_id": "anna/0", "n_items": 3, "target": 0.5, "facts_json": "said", "expectation": 0.25}
+    found = Trace(
+        cell={},
+        value=0.25,
+        value_scored=0.25,
+        reason=None,
+        advice=None,
+        formulas=(),
+        parameters={},
+        counts={},
+        uncertainty={},
+        versions=(),
+        expectations=(kind,),
+        rows=(RawRows("items", "", 3, ("private",)),),
+    )
+    with duckdb.connect() as con:
+        told = json.loads("".join(command_trace.document(con, found, is_public=True)))
+    [shown] = told["expectations"]
+    assert (shown["first_item_id"], shown["target"], shown["facts_json"]) == (None, None, None)
+    assert (shown["n_items"], shown["expectation"]) == (3, 0.25)
 
 
 def test_public_shows_a_public_source_as_it_is(trace):
