@@ -108,14 +108,15 @@ set
     status = '{{ "failed" if failed else "success" }}',
     n_failed = {{ failed | rejectattr('status', 'equalto', 'skipped') | list | length }}
 where invocation_id = '{{ invocation_id }}';
-{%- if failed %}
+{#- a test that fails after every table was built leaves values that are all of one state #}
+{%- if failed | rejectattr('node.resource_type', 'equalto', 'test') | list %}
 {{ forget_history("'" ~ invocation_id ~ "'") }}
 {%- endif %}
 {%- endif -%}
 {% endmacro %}
 
 
-{#- Values of a build that failed, or did not end, may stand on tables of which some are of another state. -#}
+{#- Values of a build that did not make every table, or did not end, may stand on tables of another state. -#}
 {% macro forget_history(invocations) -%}
 {%- set history = load_relation(api.Relation.create(
     database=target.database, schema=target.schema, identifier='audit_score_history'

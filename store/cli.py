@@ -172,6 +172,8 @@ def ingest(
     from store import command_ingest
 
     if is_list:
+        if salt_file is not None:
+            raise WrongUsage("--participant-salt does nothing beside --list: leave it out")
         command_ingest.list_sources(sources or (), as_json=as_json)
     else:
         command_ingest.run(sources or (), mirror, salt_file=salt_file, dry_run=dry_run, as_json=as_json)

@@ -96,7 +96,8 @@ def _called(side: Named) -> str:
     match side.kind:
         case Kind.BUILD:
             commit = f" at {side.facts['git_sha']}" if side.facts["git_sha"] else ""
-            return f"build {short} of {side.facts['started_at']}{commit}"
+            ended = ", a test of which failed" if side.facts["status"] == "failed" else ""
+            return f"build {short} of {side.facts['started_at']}{commit}{ended}"
         case Kind.VERSION:
             return f"{side.facts['rule']} {short} ({'current' if side.facts['is_current'] else 'replaced'})"
         case Kind.RUN:

@@ -16,12 +16,14 @@ _CELL_KEYS = ("run_id", "mode_id", "metric")
 _VERDICT_KEYS = ("rule", "run_id", "mode_id", "episode_id", "item_id", "step_index", "readout")
 _VERDICT = ("value", "weight", "status", "status_reason")
 
+# history holds builds that made every table, even if a test of these failed, and the one that runs now
+_IS_KEPT = "status <> 'running' and invocation_id in (select invocation_id from audit_score_history)"
 # of several builds with one version, the newest; clocks go backwards, rows of the log do not
 _SIDE_OF_CELLS = """
     select history.*
     from audit_score_history as history
     inner join build_log as log using (invocation_id)
-    where log.is_full and log.status = 'success' and {condition}
+    where log.status <> 'running' and {condition}
     qualify row_number() over (partition by run_id, mode_id, metric order by log.rowid desc) = 1
 """
 _OLDER_BUILDS = """
@@ -30,27 +32,25 @@ _OLDER_BUILDS = """
     where invocation_id in (select unnest($1::varchar[])) and benchmark is null
     limit 1
 """
-_OF_LAST_BUILD = """
-    log.rowid = (select max(rowid) from build_log where is_full and status = 'success')
-"""
+_OF_LAST_BUILD = f"log.rowid = (select max(rowid) from build_log where {_IS_KEPT})"
 _KEPT_VALUES = """
     select 1
     from audit_score_history as history
     inner join build_log as log using (invocation_id)
-    where history.rule_sha = $1 and log.is_full and log.status = 'success'
+    where history.rule_sha = $1 and log.status <> 'running'
     limit 1
 """
 # what the tables hold may be of these; no history tells
-_NEWER_BUILD = """
+_NEWER_BUILD = f"""
     select
         strftime(started_at at time zone 'UTC', '%Y-%m-%d %H:%M:%S UTC'),
         case status when 'success' then 'was of a part' when 'failed' then 'failed' else 'did not end' end
     from build_log
     where rowid > (
         select max(rowid) from build_log
-        where is_full and status = 'success' and ($1 or invocation_id in (select unnest($2::varchar[])))
+        where {_IS_KEPT} and ($1 or invocation_id in (select unnest($2::varchar[])))
     )
-    qualify not bool_or(is_full and status = 'success') over ()
+    qualify not bool_or({_IS_KEPT}) over ()
     order by rowid desc
     limit 1
 """
@@ -349,7 +349,7 @@ def _compare_cells(con: duckdb.DuckDBPyConnection, before: Named, after: Named, 
         lacking = [side.id for side in (before, after) if not con.execute(_KEPT_VALUES, [side.id]).fetchall()]
         if lacking:
             notes.append(
-                f"no build with version {lacking[0][:12]} succeeded, so no values of it are kept: "
+                f"no build with version {lacking[0][:12]} made every table, so no values of it are kept: "
                 "verdicts alone are compared"
             )
             conditions = ["false", "false"]

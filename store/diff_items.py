@@ -1,5 +1,6 @@
 """The items that a comparison found changed, with both verdicts and the raw text behind them."""
 
+import secrets
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -142,14 +143,16 @@ _SHOWN = """
             case
                 when withheld is null or verdict.episode_id is null then verdict.episode_id
                 else
-                    'episode '
-                    || dense_rank() over (partition by withheld is null order by hash(verdict.episode_id))
+                    'episode ' || dense_rank() over (
+                        partition by withheld is null order by hash(verdict.episode_id || $6)
+                    )
             end as episode_id,
             case
                 when withheld is null or verdict.item_id is null then verdict.item_id
                 else
-                    'item '
-                    || dense_rank() over (partition by withheld is null order by hash(verdict.item_id))
+                    'item ' || dense_rank() over (
+                        partition by withheld is null order by hash(verdict.item_id || $6)
+                    )
             end as item_id,
             {
                 'run_id': verdict.run_id,
@@ -267,6 +270,8 @@ def show(con: duckdb.DuckDBPyConnection, n_items: int | None, restricted: Collec
             n_items,
             restricted is not None,
             withheld(_NOBODYS),
+            # another order each time: who knows all names could count them off otherwise
+            secrets.token_hex(16),
         ],
     )
 

@@ -22,11 +22,12 @@ _BUILDS = """
     select
         log.invocation_id,
         strftime(log.started_at at time zone 'UTC', '%Y-%m-%d %H:%M:%S UTC') as started_at,
-        any_value(history.git_sha) as git_sha
+        any_value(history.git_sha) as git_sha,
+        log.status
     from build_log as log
     inner join audit_score_history as history using (invocation_id)
-    where log.is_full and log.status = 'success'
-    group by log.rowid, log.invocation_id, log.started_at
+    where log.status <> 'running'
+    group by log.rowid, log.invocation_id, log.started_at, log.status
     order by log.rowid
 """
 _VERSIONS = """
@@ -73,8 +74,8 @@ class Named:
     id
         Its whole id.
     facts
-        What a reader knows it by: when a build began and at which commit, the rule of a version and whether
-        it is the current one, the model of a run.
+        What a reader knows it by: when a build began, at which commit and how it ended, the rule of a version
+        and whether it is the current one, the model of a run.
     """
 
     kind: Kind
@@ -138,7 +139,8 @@ def _known(con: duckdb.DuckDBPyConnection) -> _Known:
     runs = con.execute(_RUNS).fetchall()
     return {
         Kind.BUILD: {
-            id_: {"started_at": started_at, "git_sha": git_sha} for id_, started_at, git_sha in builds
+            id_: {"started_at": started_at, "git_sha": git_sha, "status": status}
+            for id_, started_at, git_sha, status in builds
         },
         Kind.VERSION: {id_: {"rule": rule, "is_current": is_current} for id_, rule, is_current in versions},
         Kind.RUN: {id_: {"model_id": model_id} for id_, model_id in runs},
@@ -163,7 +165,7 @@ def _build_at(known: _Known, name: str) -> str:
     # the place of the newest is -1, of the one before it -2
     if len(builds) < max(1, -_PLACES[name]):
         raise WrongUsage(
-            f"{name}: only a full build that succeeds is kept, and there is {len(builds) or 'none'}; "
+            f"{name}: only a full build that made every table is kept, and there is {len(builds) or 'none'}; "
             f"{_BUILD_AGAIN}"
         )
     return builds[_PLACES[name]]

@@ -137,13 +137,21 @@ def test_builds_are_called_by_their_place_whatever_the_clock_said(con):
     assert after.facts["started_at"] == "2026-01-01 04:00:00 UTC"
 
 
-def test_a_build_that_failed_or_was_partial_has_no_place(con):
+def test_a_build_that_left_no_history_or_runs_now_has_no_place(con):
     add_build(con, "b-one")
-    add_build(con, "b-two", status="failed")
-    add_build(con, "b-three", is_full=False)
+    add(con, "build_log", invocation_id="b-two", started_at="2026-01-01 02:00:00Z", status="failed")
+    add_build(con, "b-three", status="running")
     assert resolve(con, "latest", "b-one")[0].id == "b-one"
-    with pytest.raises(WrongUsage, match="previous: only a full build that succeeds is kept"):
+    with pytest.raises(WrongUsage, match="previous: only a full build that made every table is kept"):
         resolve(con, "previous", "latest")
+
+
+def test_a_build_that_made_every_table_and_failed_a_test_is_compared(con):
+    add_build(con, "b-one")
+    add_build(con, "b-two", {"value": 0.75}, at=1, status="failed")
+    difference = found(con, "previous", "latest")
+    assert [(cell.before, cell.after) for cell in difference.cells] == [(0.5, 0.75)]
+    assert difference.notes == ()
 
 
 def test_a_beginning_names_what_begins_so_and_a_whole_id_itself(con):
@@ -310,7 +318,8 @@ def test_a_version_that_no_build_ended_with_has_verdicts_and_no_cells(con):
     assert (difference.n_cells, difference.cells, difference.runs_added) == (0, (), ())
     assert difference.n_changed == 1
     assert difference.notes == (
-        "no build with version bbbb succeeded, so no values of it are kept: verdicts alone are compared",
+        "no build with version bbbb made every table, so no values of it are kept: verdicts alone are "
+        "compared",
     )
 
 
