@@ -91,7 +91,9 @@ def _ends(con: duckdb.DuckDBPyConnection) -> Sheet:
             max(n_planned),
             max(format('{:.3f}', ceiling)),
             list(
-                coalesce(format('{:.3f}', score) || ' ± ' || format('{:.3f}', se), 'n.e.')
+                coalesce(
+                    format('{:.3f}', score) || coalesce(' ± ' || format('{:.3f}', se), ''), 'n.e.'
+                )
                 order by list_position($agents, model_id)
             )
         from learning_report
@@ -113,7 +115,7 @@ def _stand_ins(con: duckdb.DuckDBPyConnection) -> list[str]:
         select
             modes.label || ': ' || audit.agent_id || ' scores '
             || format('{:.' || modes.decimals || 'f}', audit.value)
-            || format(' ± {:.' || modes.decimals + 1 || 'f}', audit.se)
+            || coalesce(format(' ± {:.' || modes.decimals + 1 || 'f}', audit.se), '')
             || ', a stand-in for the reference, which fills no cell'
         from audit_references as audit
         inner join s1cogbench_modes as modes on audit.mode_id = modes.mode_id
