@@ -46,8 +46,6 @@ def run(
         raise WrongUsage(f"{path}: expected a file, found a folder or device")
     con = connect(home())
     try:
-        # DuckDB draws it on standard output if it takes the process for a session
-        con.execute("set enable_progress_bar = false")
         built = require_fresh(con, home(), project_dir())
         chosen = select_scores(con, models, modes, allow_partial=allow_partial, is_public=is_public)
         for note in chosen.notes:

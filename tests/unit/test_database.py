@@ -72,6 +72,20 @@ def test_a_writer_is_asked_for_by_name(lake):
         assert connection.execute("from u").fetchall() == []
 
 
+def test_no_progress_bar_is_drawn_into_what_is_written(lake):
+    # without a file to run, DuckDB takes the process for a session, and draws on standard output there
+    code = (
+        "import sys, pathlib; from store import database, settings\n"
+        "connection = database.connect(settings.Home(pathlib.Path(sys.argv[1])))\n"
+        "for one in (connection, connection.cursor()):\n"
+        "    print(one.execute(\"select current_setting('enable_progress_bar')\").fetchall()[0][0])"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", code, str(lake.root)]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines() == ["False", "False"]
+
+
 def test_times_are_utc_wherever_the_machine_stands(lake):
     code = (
         "import sys, pathlib; from store import database, settings\n"
