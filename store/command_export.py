@@ -36,8 +36,7 @@ def run(
     """
     if what == "metrics" and models:
         raise WrongUsage(f"--models does not belong to {what}")
-    if as_json and output == "-":
-        raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
+    require_one_answer(output, as_json=as_json)
     con = connect(home())
     try:
         built = require_fresh(con, home(), project_dir())
@@ -52,9 +51,19 @@ def run(
         console.write(render(sheet, form))
         return
     path = Path(output) if output else home().exports / f"{what}.{form.extension}"
-    provenance = tables.write_export(path, sheet, form, built)
+    say_where(path, tables.write_export(path, sheet, form, built), len(sheet.rows), as_json=as_json)
+
+
+def require_one_answer(output: str | None, *, as_json: bool) -> None:
+    """Refuse two answers on standard output: the table, and as JSON where it is."""
+    if as_json and output == "-":
+        raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
+
+
+def say_where(path: Path, provenance: Path, n_rows: int, *, as_json: bool) -> None:
+    """Print where an export is."""
     if as_json:
-        console.write(to_json({"file": str(path), "provenance": str(provenance), "n_rows": len(sheet.rows)}))
+        console.write(to_json({"file": str(path), "provenance": str(provenance), "n_rows": n_rows}))
     else:
         console.write(f"{path}\n")
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import duckdb
 
 from store import console
+from store.command_export import require_one_answer, say_where
 from store.database import connect, explain
 from store.errors import WrongUsage
 from store.export import write_export, write_provenance
 from store.export_scores import Selection, score_sheet, select_scores, write_scores
 from store.files import replacing
-from store.formats import Format, render, to_json
+from store.formats import Format, render
 from store.freshness import require_fresh
 from store.settings import home, project_dir
 
@@ -39,8 +40,7 @@ def run(
     WrongUsage
         If options do not go together, or the file cannot be written there.
     """
-    if as_json and output == "-":
-        raise WrongUsage("--json says where the file is; --format json -o - prints the table itself")
+    require_one_answer(output, as_json=as_json)
     path = Path(output) if output else home().exports / f"scores.{form.extension}"
     if output != "-" and path.exists() and not path.is_file():
         raise WrongUsage(f"{path}: expected a file, found a folder or device")
@@ -64,10 +64,7 @@ def run(
             n_rows, provenance = len(sheet.rows), write_export(path, sheet, form, built)
     finally:
         con.close()
-    if as_json:
-        console.write(to_json({"file": str(path), "provenance": str(provenance), "n_rows": n_rows}))
-    else:
-        console.write(f"{path}\n")
+    say_where(path, provenance, n_rows, as_json=as_json)
 
 
 def _print(con: duckdb.DuckDBPyConnection, chosen: Selection, form: Format) -> None:
